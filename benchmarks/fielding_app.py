@@ -9,7 +9,7 @@ from benchmarks.traffic import CountedGrid
 from fielding._extras import require
 from fielding._typing import Json
 from fielding.flower.device.client_app import client_app as client_app_around
-from fielding.flower.device.samples import DeviceNode, Samples
+from fielding.runtime.own_code import DeviceNode, Samples
 
 if TYPE_CHECKING:
     from flwr.app import Context

@@ -9,9 +9,10 @@ from fielding._typing import Json
 from fielding.client.drift import AnyChange
 from fielding.errors import OptionError, echo
 from fielding.flower.device.rule import DeviceRule
-from fielding.flower.device.samples import Kept, Samples, checked_samples
+from fielding.flower.device.samples import Kept, checked_samples
 from fielding.flower.device.store import DeviceStore
 from fielding.rng import client_key, stream
+from fielding.runtime.own_code import Samples
 from fielding.runtime.runtime import ClientRuntime
 from fielding.runtime.train import LocalRule
 from fielding.runtime.workers import Workers

@@ -86,7 +86,7 @@ def test_the_server_of_fielding_takes_the_run_config(tmp_path: Path) -> None:
 
 def test_a_device_takes_the_samples_of_each_half_once(tmp_path: Path) -> None:
     from benchmarks.fielding_app import load_data
-    from fielding.flower.device.samples import DeviceNode
+    from fielding.runtime.own_code import DeviceNode
 
     config = flat(run_config(FIELDING, WORK, 4, tmp_path / "run"))
 

@@ -101,5 +101,5 @@ def test_a_misspelt_key_is_named_in_full(tmp_path: Path, seed: int) -> None:
             assemble(read_config(path), Own(samples=POOL), n_workers=1)
 
         assert wrong in str(caught.value)
-        if section not in ("trace", "coordinator"):  # there it may be nearer to an option
+        if section not in ("trace", "coordinator", "own"):  # there it may be nearer to an option, or a setting
             assert f"unknown key {whole}; did you mean " in str(caught.value)

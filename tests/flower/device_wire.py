@@ -13,7 +13,6 @@ from fielding.engine.runner import Watch
 from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.rule import DeviceRule, rule_from
-from fielding.flower.device.samples import DeviceNode, Samples
 from fielding.flower.server.contacts import Presence
 from fielding.flower.server.deployment import Deployment, run_deployment
 from fielding.flower.server.device_rule import device_record
@@ -22,6 +21,7 @@ from fielding.flower.wire.messages import n_bytes, order_from, order_records, re
 from fielding.flower.wire.orders import Answer, Expected, Order, Refusal, TrainReply, Verb
 from fielding.records.logs import Logs
 from fielding.records.run_folder import EVENTS, ROUNDS
+from fielding.runtime.own_code import DeviceNode, Samples
 from fielding.simulation.assembly import Own, Simulation, assemble
 from tests.simulation.run_cases import Table
 

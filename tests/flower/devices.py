@@ -12,8 +12,8 @@ from fielding.federation.clients import TrainingPlan
 from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.rule import DeviceRule
-from fielding.flower.device.samples import DeviceNode, Samples
 from fielding.flower.wire.orders import DescribeOrder, EvaluateOrder, TrainOrder, WorkRule
+from fielding.runtime.own_code import DeviceNode, Samples
 from fielding.runtime.train import LocalRule
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.trainer import LearningRate

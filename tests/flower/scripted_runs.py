@@ -12,12 +12,12 @@ from fielding._typing import Json
 from fielding.flower.deploy.federation import LocalFederation
 from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import OwnCode
-from fielding.flower.device.samples import DeviceNode
 from fielding.flower.server.deployment import Deployment, run_deployment
 from fielding.flower.server.exchange import Node, Patience
 from fielding.flower.server.server_app import deployment_from
 from fielding.records.run_checkpoint import DRIVER, LEDGER, load_run
 from fielding.records.run_folder import newest_checkpoint
+from fielding.runtime.own_code import DeviceNode
 from tests.flower.device_wire import DeviceWire, rule_of
 from tests.flower.real_runs import APP
 from tests.flower.scripted_app.scripted.client_app import evaluate, load_data, train

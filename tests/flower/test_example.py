@@ -22,11 +22,11 @@ from examples.flower.digits_app.server_app import app as server_app
 from fielding.federation.clients import TrainingPlan
 from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import OwnCode
-from fielding.flower.device.samples import DeviceNode
 from fielding.flower.server.deployment import Deployment, RunSetup, orders_of, run_deployment, set_up_run
 from fielding.flower.server.server_app import KEYS, deployment_from
 from fielding.flower.wire.messages import reply_from
 from fielding.flower.wire.orders import Answer, DescribeReply, EvaluateReply, Expected, Order, TrainReply
+from fielding.runtime.own_code import DeviceNode
 from tests.flower.device_wire import DeviceWire, decisions, rule_of
 from tests.flower.mail import instruction
 from tests.flower.same_runs import assert_same_runs

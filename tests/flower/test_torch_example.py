@@ -21,10 +21,10 @@ from examples.flower_torch.torch_digits.client_app import MOVE, MOVER, evaluate,
 from examples.flower_torch.torch_digits.server_app import first_model
 from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import OwnCode
-from fielding.flower.device.samples import DeviceNode
 from fielding.flower.server.deployment import run_deployment, set_up_run
 from fielding.flower.server.server_app import deployment_from
 from fielding.records.run_folder import MANIFEST
+from fielding.runtime.own_code import DeviceNode
 from tests.flower.device_wire import DeviceWire, accuracies, decisions, rule_of
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "flower_torch"

@@ -25,6 +25,7 @@ def begun(config: Config, own: Own) -> None:
     simulation.method(simulation.trainer.initial_model(1))
 
 
+MODEL = {"factory": f"{__name__}:without_bias"}
 GRADIENT = {"representation": "gradient", "shared_model": "global"}
 
 
@@ -38,7 +39,7 @@ GRADIENT = {"representation": "gradient", "shared_model": "global"}
 )
 def test_what_needs_the_last_layer_is_refused_in_one_line(sections: dict[str, Any], words: str) -> None:
     pytest.importorskip("torch")
-    own, config = Own(samples=small_pool(), model=without_bias), config_from({**table(), **sections})
+    own, config = Own(samples=small_pool()), config_from({**table(), "model": MODEL, **sections})
 
     with pytest.raises(OptionError) as caught:
         begun(config, own)
@@ -49,6 +50,6 @@ def test_what_needs_the_last_layer_is_refused_in_one_line(sections: dict[str, An
 
 def test_the_full_gradient_needs_none() -> None:
     pytest.importorskip("torch")
-    config = config_from({**table(), "coordinator": {**GRADIENT, "layer": "full"}})
+    config = config_from({**table(), "model": MODEL, "coordinator": {**GRADIENT, "layer": "full"}})
 
-    assemble(config, Own(samples=small_pool(), model=without_bias), n_workers=1).clients.close()
+    assemble(config, Own(samples=small_pool()), n_workers=1).clients.close()

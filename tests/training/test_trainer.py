@@ -54,7 +54,7 @@ def test_a_part_of_plain_work_is_plain() -> None:
 
 def test_a_new_kind_of_request_must_be_cut_too() -> None:
     """A field that is added to the work and forgotten in ``part`` fails here."""
-    part, shared = WORK.part(slice(0, 2)), {"models", "gather", "sgd"}
+    part, shared = WORK.part(slice(0, 2)), {"models", "gather", "sgd", "round_index"}
 
     for field in fields(LocalWork):
         assert (getattr(part, field.name) is getattr(WORK, field.name)) is (field.name in shared), field.name

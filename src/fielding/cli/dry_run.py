@@ -40,7 +40,7 @@ def dry_run(config: "Config", folder: Path, start: "Start", *, as_json: bool, qu
     ):
         advance = counting(bar)
         own = Own(on_images=lambda done, _total: advance(done))
-        simulation = assemble(config, own, n_workers=n_workers)
+        simulation = assemble(config, own, n_workers=n_workers, folder=Path(scratch) / "own")
         initial = initial_model(simulation, start.init_from)
         manifest = run_manifest(config, simulation, initial)
         tried = RunFolder(Path(scratch) / "run", manifest, kind=simulation.policy.kind, lock=lock)
@@ -49,7 +49,7 @@ def dry_run(config: "Config", folder: Path, start: "Start", *, as_json: bool, qu
             runner = Runner(
                 federation_of(simulation, simulation.method(initial), simulation.clients),
                 tried,
-                layout=simulation.trainer.layout,
+                layout=simulation.model.layout,
                 method_name=config.method.name,
                 rules=Rules(gap=config.trace.gap, checkpoint_every=config.checkpoint.every),
             )
@@ -75,7 +75,7 @@ def dry_run(config: "Config", folder: Path, start: "Start", *, as_json: bool, qu
     plain = plain or tested
     expected = prepared - begun
     expected += n_tests * sum(tested) / len(tested) + (config.rounds - n_tests) * sum(plain) / len(plain)
-    pool, n_numbers = simulation.dealt.pool, simulation.trainer.layout.size
+    pool, n_numbers = simulation.dealt.pool, simulation.model.layout.size
     notes = (
         *simulation.dealt.notes,
         *next_notes(config, simulation.clients.windows),

@@ -21,8 +21,12 @@ OPTION_SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "selection": ("name", ("selection",)),
     "aggregation": ("name", ("aggregation",)),
     "pace": ("name", ("pace",)),
+    "own": ("train", ()),
 }
-"""Sections in which the options of a part stand beside the keys: the key that names the part, and its families."""
+"""Sections in which the options of a part stand beside the keys: the key that names the part, and its families.
+
+Without families the part is the user's own, and may have any option.
+"""
 
 _TRIGGERED = ("fielding", "selected")
 _GROUPED = (*_TRIGGERED, "moves", "always", "static")
@@ -131,6 +135,12 @@ class TrainingSection:
     balanced: bool = key(
         False,
         "add the logarithm of a client's label mix to its scores inside the loss, so that models do not learn mixes",
+    )
+    loss: str | None = key(
+        None, "torch modules: a function of one's own in place of cross-entropy, loss(scores, labels): my_module:loss"
+    )
+    optimizer: str | None = key(
+        None, "torch modules: a function that makes the optimizer, in place of SGD, of parameters and learning rate"
     )
     weighted: bool = key(False, "whether a participant counts by its number of samples")
     strict_budget: bool = key(False, "leave a small cluster's unused slots empty instead of giving them to others")
@@ -291,6 +301,19 @@ class EvaluationSection:
     """When clients are tested."""
 
     every: int = key(5, "rounds between two evaluations; the last round is always evaluated", low=1)
+    metrics: dict[str, str] | None = key(  # noqa: RUF009
+        None, 'what else is measured, by name: {f1 = "fielding.metrics:f1"}, or a function of one\'s own'
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnSection:
+    """Code of one's own for training and tests."""
+
+    train: str | None = key(None, "a function that trains a model, in place of Fielding: my_module:train", is_open=True)
+    evaluate: str | None = key(None, "a function that tests a model; needed with train")
+    embed: str | None = key(None, "a function that gives features and scores of samples, where more than labels counts")
+    options: dict[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,6 +349,7 @@ class Config:
     clock: ClockSection = field(default_factory=ClockSection)
     evaluation: EvaluationSection = field(default_factory=EvaluationSection)
     checkpoint: CheckpointSection = field(default_factory=CheckpointSection)
+    own: OwnSection = field(default_factory=OwnSection)
 
 
 SECTIONS: dict[str, Any] = {one.name: one.type for one in fields(Config) if is_dataclass(one.type)}

@@ -265,12 +265,13 @@ OWN = "own"
 _own_parts: dict[str, Callable[..., object]] = {}
 
 
-def own_name(part: Callable[..., object]) -> str:
+def own_name(part: Callable[..., object], name: str | None = None) -> str:
     """Return the text that names a function or a class of the user's own in configs, and remember what it stands for.
 
     What can be imported is named ``module:function``, as in a config file. All else (what a notebook or a function
     defines, a partial, an object that can be called) is named ``own:NAME``, which only this program knows, and the
-    processes that it starts; what had the name before is forgotten.
+    processes that it starts; what had the name before is forgotten. ``name``: what it is called then, in place of the
+    name that it was defined with.
 
     Examples
     --------
@@ -278,11 +279,11 @@ def own_name(part: Callable[..., object]) -> str:
     ('fielding.config.parts:own_name', 'own:lambda')
     """
     plain = getattr(part, "func", part)  # of a partial
-    name = str(getattr(plain, "__qualname__", type(plain).__qualname__))
+    defined = str(getattr(plain, "__qualname__", type(plain).__qualname__))
     module = str(getattr(part, "__module__", "__main__"))
-    if module != "__main__" and getattr(sys.modules.get(module), name, None) is part:
-        return f"{module}:{name}"
-    text = f"{OWN}:{name.rpartition('.')[2].strip('<>')}"
+    if module != "__main__" and getattr(sys.modules.get(module), defined, None) is part:
+        return f"{module}:{defined}"
+    text = f"{OWN}:{name or defined.rpartition('.')[2].strip('<>')}"
     _own_parts[text] = part
     return text
 
@@ -297,8 +298,10 @@ def remember_own(parts: Mapping[str, Callable[..., object]]) -> None:
     _own_parts.update(parts)
 
 
-def named_parts(value: Any) -> Any:
+def named_parts(value: Any, name: str | None = None) -> Any:
     """Return a table with names in place of the functions and classes in it; the table itself stays as it is.
+
+    ``name``: what a function without a name of its own is called.
 
     Examples
     --------
@@ -306,10 +309,11 @@ def named_parts(value: Any) -> Any:
     {'model': {'factory': 'fielding.config.parts:own_name'}, 'rounds': 3}
     """
     if isinstance(value, Mapping):
-        return {name: named_parts(one) for name, one in value.items()}
+        return {key: named_parts(one, str(key)) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [named_parts(one) for one in value]
-    return own_name(value) if callable(value) else value
+    is_nameless = getattr(value, "__name__", "") == "<lambda>"
+    return own_name(value, name if is_nameless else None) if callable(value) else value
 
 
 def imported_function(path: str, *, key: str, known: Iterable[str] = ()) -> Callable[..., object]:

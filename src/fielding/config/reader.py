@@ -128,16 +128,18 @@ def apply_changes(table: Mapping[str, Json], changes: Sequence[str]) -> dict[str
 
 
 def config_table(config: Config) -> dict[str, Json]:
-    """Return a config as the table that it could be read from; keys without a value are left out."""
+    """Return a config as the table that it could be read from; keys and sections without a value are left out."""
     table: dict[str, Json] = {}
     for name, value in asdict(config).items():
         if isinstance(value, dict):
             flat = {**value, **value.get(OPTIONS, {})}
-            table[name] = {
+            section: dict[str, Json] = {
                 inner: list(one) if isinstance(one, tuple) else one  # as files have it, which it is compared with
                 for inner, one in flat.items()
                 if inner != OPTIONS and one is not None
             }
+            if section:
+                table[name] = section
         elif value is not None:
             table[name] = value
     return table
@@ -170,6 +172,8 @@ def _known_options(section: str, table: Mapping[str, Json], given: Collection[st
     No part is imported if no option is given, and only those that the section names if these have all of them.
     """
     part, families = OPTION_SECTIONS[section]
+    if not families:
+        return None
     if isinstance(table.get(part), dict):
         raise OptionError(f"{section}.{part} is a table; give its name, and its options beside it in [{section}]")
     if ":" in str(table.get(part)):  # the options of a part of the user's own are known when it is imported

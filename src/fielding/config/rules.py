@@ -124,6 +124,7 @@ _WORDS: dict[object, str] = {
     float: "a number",
     str: "a text",
     tuple[str, ...]: "a list of texts",
+    dict[str, str]: "a table of texts",
 }
 
 

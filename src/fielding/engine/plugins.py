@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fielding._typing import Json, Models
 from fielding.config.keys import Config, CoordinatorSection
+from fielding.config.parts import imported_function
 from fielding.config.rules import parse_factor
 from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.policy import Policy, trigger_named
@@ -46,15 +47,17 @@ def trainer_of(
 
     A run that goes on gives the ``path`` that its trainer took before.
     """
-    own = config.model.factory
+    own, section = config.model.factory, config.training
     request = ModelRequest(
         name=config.model.name if own is None else own,
         path=path,
         hidden=config.model.hidden,
         input_shape=input_shape,
         n_classes=n_classes,
-        trainer=config.training.trainer if own is None else "torch",
-        device=config.training.device,
+        trainer=section.trainer if own is None else "torch",
+        device=section.device,
+        loss=None if section.loss is None else imported_function(section.loss, key="training.loss"),
+        optimizer=None if section.optimizer is None else imported_function(section.optimizer, key="training.optimizer"),
     )
     with mistakes_in("model"):
         return trainer_for(request)

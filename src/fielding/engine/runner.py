@@ -80,7 +80,9 @@ def _score_figures(scores: Mapping[str, ClientScores]) -> dict[str, Json]:
         found |= {f"{how}_{figure}": summary[figure] for figure in ("accuracy", "worst_decile", "test_loss")}
     for where, one in scores.items():
         if where != "window":
-            found[f"{where}_accuracy"] = one.summary()["accuracy"]
+            summary = one.summary()
+            kept = [figure for figure in summary if figure == "accuracy" or figure.startswith("metric/")]
+            found |= {f"{where}_{figure}": summary[figure] for figure in kept}
             found |= {f"{how}_{where}_accuracy": more.summary()["accuracy"] for how, more in one.also.items()}
     served = scores.get("next", window).also.get("served")
     if served is not None and served.clients.size and served.expert_weights:

@@ -77,6 +77,8 @@ class ClientScores:
     expert_weights: Mapping[str, Vector] = field(default_factory=dict)
     expert_losses: Mapping[str, Vector] = field(default_factory=dict)
     expert_correct: Mapping[str, Counts] = field(default_factory=dict)
+    # By the name of each metric of the user's own, its value for each of these clients; NaN where it has none.
+    metrics: Mapping[str, Vector] = field(default_factory=dict)
 
     @property
     def accuracy(self) -> Vector:
@@ -86,6 +88,8 @@ class ClientScores:
     def summary(self) -> dict[str, Json]:
         """Return accuracy over clients and over samples, that of the worst tenth of the clients, and the mean loss.
 
+        Also the mean over clients of each metric of the user's own, as ``metric/NAME``; None if no client has it.
+
         Examples
         --------
         >>> scores = ClientScores(clients=np.array([0, 1]), n_test=np.array([1, 3]), correct=np.array([1, 0]),
@@ -94,7 +98,14 @@ class ClientScores:
         {'accuracy': 0.5, 'accuracy_weighted': 0.25, 'worst_decile': 0.0, 'test_loss': 1.0, 'n_tested': 2}
         """
         if not self.clients.size:
-            return dict.fromkeys(("accuracy", "accuracy_weighted", "worst_decile", "test_loss"), None) | {"n_tested": 0}
+            names = (
+                "accuracy",
+                "accuracy_weighted",
+                "worst_decile",
+                "test_loss",
+                *(f"metric/{one}" for one in self.metrics),
+            )
+            return dict.fromkeys(names, None) | {"n_tested": 0}
         accuracy = self.accuracy
         loss = float(self.loss.mean())
         return {
@@ -103,7 +114,13 @@ class ClientScores:
             "worst_decile": mean_of_worst_tenth(accuracy),
             "test_loss": loss if np.isfinite(loss) else None,
             "n_tested": int(self.clients.size),
+            **{f"metric/{name}": _finite_mean(values) for name, values in self.metrics.items()},
         }
+
+
+def _finite_mean(values: Vector) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if known.size else None
 
 
 _NONE: Counts = np.empty(0, dtype=np.int64)

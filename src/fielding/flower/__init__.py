@@ -7,6 +7,6 @@ and ``server_app``.
 """
 
 from fielding.flower.device.client_app import client_app
-from fielding.flower.device.samples import DeviceNode, Fitted, Job, Samples, Scored
+from fielding.runtime.own_code import DeviceNode, Fitted, Job, Samples, Scored
 
 __all__ = ["DeviceNode", "Fitted", "Job", "Samples", "Scored", "client_app"]

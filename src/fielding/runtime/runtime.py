@@ -12,6 +12,7 @@ from fielding.federation.clients import TrainingPlan, Updates
 from fielding.federation.evaluation import ClientScores
 from fielding.rng import Hashes
 from fielding.runtime.experts import ServedExperts
+from fielding.runtime.own_code import Metric
 from fielding.runtime.serve import LabelCorrection, ServedModels, Serving
 from fielding.runtime.store import SampleStore
 from fielding.runtime.test import LocalTest
@@ -38,6 +39,7 @@ class ClientRuntime:
         serving: Serving | None = None,
         attack: Attack | None = None,
         has_heads: bool = False,
+        metrics: Mapping[str, Metric] | None = None,
         seed: int,
         keys: Hashes,
     ) -> None:
@@ -45,7 +47,9 @@ class ClientRuntime:
         self.local = LocalTraining(store, compute, rule, attack=attack, seed=seed, keys=keys)
         self._correction = LabelCorrection(store, compute, self.serving) if self.serving.is_corrected else None
         tuning = replace(rule, n_steps=self.serving.fine_tune) if self.serving.fine_tune else None
-        self._test = LocalTest(store, compute, correction=self._correction, tuning=tuning, seed=seed, keys=keys)
+        self._test = LocalTest(
+            store, compute, correction=self._correction, tuning=tuning, metrics=metrics, seed=seed, keys=keys
+        )
         self._served = ServedModels(store, compute, self._correction)
         self.experts = (
             ServedExperts(store, compute, self.serving, has_heads=has_heads) if self.serving.experts else None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from fielding._typing import Codes, Counts, Features, Matrix
+from fielding._typing import Codes, Counts, Features, Mask, Matrix
 from fielding.client.arrivals import Arrivals
 from fielding.client.ranges import Ranges
 
@@ -55,6 +55,14 @@ class SampleStore(Protocol):
 
     def intervals(self, rows: Counts) -> Counts:
         """Return the interval in which each row came."""
+        ...
+
+    def rounds(self, rows: Counts) -> Counts:
+        """Return the round in which each row came, below 0 before the start."""
+        ...
+
+    def is_test(self, rows: Counts) -> Mask:
+        """Return which rows are for tests alone."""
         ...
 
     def places(self, rows: Counts) -> Counts:

@@ -12,6 +12,7 @@ from fielding.client.ranges import Ranges, segment_means, segment_sums
 from fielding.errors import InputError
 from fielding.federation.evaluation import NO_SCORES, ClientScores
 from fielding.rng import Hashes, hashed
+from fielding.runtime.own_code import Metric, metric_of
 from fielding.runtime.serve import LabelCorrection
 from fielding.runtime.store import SampleStore
 from fielding.runtime.train import LocalRule, draw_batches
@@ -28,7 +29,7 @@ class LocalTest:
     """Tests the models that serve clients: as they are, corrected, and after steps of the clients' own.
 
     ``correction`` None: models are tested as they are alone. ``tuning``: the rule of the steps that each client takes
-    on its model for a second test; None: it takes none.
+    on its model for a second test; None: it takes none. ``metrics`` of the user's own look at models as they are.
     """
 
     def __init__(
@@ -38,11 +39,12 @@ class LocalTest:
         *,
         correction: LabelCorrection | None,
         tuning: LocalRule | None,
+        metrics: Mapping[str, Metric] | None = None,
         seed: int,
         keys: Hashes,
     ) -> None:
         self._store, self._compute, self._seed, self._keys = store, compute, seed, keys
-        self._correction, self._tuning = correction, tuning
+        self._correction, self._tuning, self._metrics = correction, tuning, metrics or {}
         self._last: tuple[Models, Counts, int, Scores] | None = None
 
     def test(
@@ -64,17 +66,33 @@ class LocalTest:
         """Score the models that clients are served with: as they are, and corrected if that is what clients do."""
         tested = _tested(ranges, training)
         if self._correction is None:
-            return self._measure(models, row, ranges, tested)
+            return self._with_metrics(self._measure(models, row, ranges, tested), models, row, ranges)
         offsets = self._offsets(models, row, round_index, training)
         plain, corrected = score_clients(models, row, ranges, tested, self._correct(self._correction, offsets))
         if self._compute.tests_whole_windows:
             plain = self._measure(models, row, ranges, tested)
-            if (plain.n_test != corrected.n_test).any():
+            n_tested = np.zeros(row.size, dtype=np.int64)
+            n_tested[plain.clients] = plain.n_test
+            if (odd := np.flatnonzero(n_tested[tested] != corrected.n_test)).size:
                 raise InputError(
-                    f"evaluate tested {plain.n_test[0]} of {corrected.n_test[0]} samples, but corrected models are "
-                    "tested on all; test all of them"
+                    f"evaluate tested {n_tested[tested[odd[0]]]} of {corrected.n_test[odd[0]]} samples, but corrected "
+                    "models are tested on all; test all of them"
                 )
-        return replace(plain, also={"corrected": corrected})
+        return replace(self._with_metrics(plain, models, row, ranges), also={"corrected": corrected})
+
+    def _with_metrics(self, scores: ClientScores, models: Models, row: Counts, ranges: Ranges) -> ClientScores:
+        """Return scores with what metrics of the user's own say of the same clients."""
+        clients = scores.clients
+        found = {name: np.full(clients.size, np.nan) for name in self._metrics}
+        for model in np.unique(row[clients]).tolist() if found else []:
+            own = np.flatnonzero(row[clients] == model)
+            rows, sizes = ranges.of(clients[own])
+            by_class, labels = self._compute.class_scores(models[model], rows, self._store.gather)
+            ends = np.cumsum(sizes)
+            for at, start, end in zip(own.tolist(), (ends - sizes).tolist(), ends.tolist(), strict=True):
+                for name, metric in self._metrics.items():
+                    found[name][at] = metric_of(name, metric, by_class[start:end], labels[start:end])
+        return replace(scores, metrics=found)
 
     def _measure(self, models: Models, row: Counts, ranges: Ranges, tested: Counts) -> ClientScores:
         order = tested[np.argsort(row[tested], kind="stable")]
@@ -85,6 +103,7 @@ class LocalTest:
                 models[at], *ranges.of(order[own]), self._store.gather
             )
         back = np.argsort(order, kind="stable")
+        back = back[n_test[back] > 0]  # code of the user's own may leave samples out, even all
         return ClientScores(clients=order[back], n_test=n_test[back], correct=correct[back], loss=loss[back])
 
     def _correct(self, correction: LabelCorrection, offsets: Scores) -> Score:

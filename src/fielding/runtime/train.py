@@ -268,6 +268,7 @@ class LocalTraining:
             contrast=contrast,
             offsets=offsets,
             mixes=mixes,
+            round_index=round_index,
         )
 
     def _upload(self, plan: TrainingPlan, jobs: Counts, start: Counts, models: Models, round_index: int) -> Models:

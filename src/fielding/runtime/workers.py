@@ -34,6 +34,8 @@ class Compute(Protocol):
         """How the trainer works."""
         ...
 
+    on_trained: OnTrained
+
     @property
     def tests_whole_windows(self) -> bool:
         """Whether a test of a window is one number of its own, which per-sample scores need not add up to."""
@@ -68,7 +70,7 @@ class Compute(Protocol):
         ...
 
 
-def _ignore_progress(_done: int, _total: int) -> None:
+def ignore_progress(_done: int, _total: int) -> None:
     """Ignore how many participants have trained."""
 
 
@@ -85,7 +87,7 @@ class Workers:
 
     def __init__(self, trainer: Trainer, n_workers: int = 1) -> None:
         self._trainer = trainer
-        self.on_trained: OnTrained = _ignore_progress
+        self.on_trained: OnTrained = ignore_progress
         # Steps of small stacked models are so short that threads would spend them on waiting for the interpreter.
         is_small = trainer.path.name == "stacked" and trainer.layout.size < SMALL_MODEL
         is_parallel = n_workers > 1 and trainer.path.n_threads == 1 and not is_small
@@ -108,7 +110,7 @@ class Workers:
 
     def train(self, work: LocalWork, at_hand: Ranges | None = None, *, with_progress: bool = True) -> Trained:  # noqa: ARG002
         """Do the local steps of all participants, ``path.chunk`` of them per call."""
-        chunk, on_trained = self._trainer.path.chunk, self.on_trained if with_progress else _ignore_progress
+        chunk, on_trained = self._trainer.path.chunk, self.on_trained if with_progress else ignore_progress
         pieces = [work.part(slice(at, at + chunk)) for at in range(0, work.start.size, chunk)]
         if len(pieces) == 1:
             done = self._trainer.train(pieces[0])

@@ -1,13 +1,13 @@
 """All parts of a simulation, put together as a config says; what does not fit is found before anything is written."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from fielding._typing import Codes, Counts, Features, Models
+from fielding._typing import Codes, Counts, Features, Json, Models
 from fielding.client.drift import DriftTest
 from fielding.client.report_rule import ReportRule
 from fielding.client.representation.combination import Combination
@@ -39,11 +39,20 @@ from fielding.methods import Method, MethodSetting, Parts
 from fielding.records.model_file import read_model
 from fielding.rng import stream
 from fielding.runtime.observe import LabelObserver, Observer, Represent, SampleObserver, Sight, VectorObserver
+from fielding.runtime.own_code import Embed, Evaluate, Metric, OwnCompute, OwnTraining, Train
 from fielding.runtime.train import LocalRule
 from fielding.runtime.workers import Workers
 from fielding.simulation.attacks import Lie, LyingObserver, Spoiling, draw_liars
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.hardware import AlwaysAvailable, Availability, Hardware, devices_of, read_availability
+from fielding.simulation.own_code import (
+    NO_EXPERTS,
+    check_own_steps,
+    check_sight,
+    metrics_of,
+    own_computes,
+    own_training_of,
+)
 from fielding.simulation.reports import SharedModel, judging_rows
 from fielding.traces.catalog import Source
 from fielding.traces.pool import Pool
@@ -115,7 +124,7 @@ def observer_of(
     report_rule: ReportRule,
     windows: SlidingWindows,
     *,
-    trainer: Trainer,
+    trainer: Trainer | OwnCompute,
     held: HeldOut | None = None,
     drift_test: DriftTest | None = None,
 ) -> Observer:
@@ -144,7 +153,8 @@ def observer_of(
     if report_rule.is_label:
         is_plain = section.representation == LABEL
         return LabelObserver(windows, report_rule.drift_test(), None if is_plain else report_rule.representation)
-    sight = Sight(windows, Workers(trainer) if report_rule.needs_model else None)
+    compute = trainer if isinstance(trainer, OwnCompute) else Workers(trainer)
+    sight = Sight(windows, compute if report_rule.needs_model else None)
     observer = SampleObserver(windows, report_rule.representation, detector=report_rule.drift_detector(), sight=sight)
     if report_rule.needs_model and section.shared_model != GLOBAL:
         observer.share(shared_model_of(config, trainer, windows.pool, held))
@@ -158,10 +168,10 @@ def unused_samples(dealt: Dealt) -> Counts:
     return early[is_test[early]] if dealt.is_natural else np.flatnonzero(is_test)
 
 
-def shared_model_of(config: Config, trainer: Trainer, pool: Pool, held: HeldOut | None) -> Models:
+def shared_model_of(config: Config, trainer: Trainer | OwnCompute, pool: Pool, held: HeldOut | None) -> Models:
     """Return the model that all clients see their samples with from the start: of a file, or trained on a pool."""
     section, training = config.coordinator, config.training
-    if section.shared_model != POOL or held is None:
+    if section.shared_model != POOL or held is None or isinstance(trainer, OwnCompute):
         return file_model(section, trainer.layout)
     model = pool_model(
         trainer,
@@ -214,7 +224,7 @@ def try_step(trainer: Trainer, windows: SlidingWindows, rule: LocalRule) -> None
     try_work(trainer, work)
 
 
-def try_look(trainer: Trainer, windows: SlidingWindows, representation: Representation | None) -> None:
+def try_look(trainer: Trainer | OwnCompute, windows: SlidingWindows, representation: Representation | None) -> None:
     """Look at a sample with a model without a label mix, as clients will that describe their windows with a shared one.
 
     Raises
@@ -222,7 +232,8 @@ def try_look(trainer: Trainer, windows: SlidingWindows, representation: Represen
     OptionError
         If the model shows no features, or a last layer is wanted that it does not have.
     """
-    try_scores(trainer, windows.gather(_rows(windows)[:1])[0], key="coordinator.representation")
+    if not isinstance(trainer, OwnCompute):
+        try_scores(trainer, windows.gather(_rows(windows)[:1])[0], key="coordinator.representation")
     parts = [part.representation for part in representation.parts] if isinstance(representation, Combination) else []
     is_by_head = any(isinstance(one, Gradient) and one.layer == "last" for one in (representation, *parts))
     if is_by_head and not head_size(trainer.layout, len(windows.pool.classes)):
@@ -265,31 +276,64 @@ class Own:
         A trace with features, or a pool for a scenario to deal.
     model
         A torch module, whose weights are those to begin with, or a class or function that makes one; it is given
-        ``input_shape`` and ``n_classes`` if it takes arguments of these names. In a config: ``model.factory``.
+        ``input_shape`` and ``n_classes`` if it takes arguments of these names. With ``train`` also arrays by name. In a
+        config: ``model.factory``.
     represent
         Describes a window: features, labels, number of classes to a vector. In a config:
         ``coordinator.representation``.
     method
         A method: a class with the verbs of :class:`fielding.methods.Method`. In a config: ``method.name``.
+    train, evaluate, embed
+        Train a model, test it and look at samples with it, in place of Fielding, exactly as on Flower
+        (:func:`fielding.flower.device.client_app.client_app`): ``train(model, samples, job)`` returns
+        :class:`~fielding.runtime.own_code.Fitted`, ``evaluate(model, samples)``
+        :class:`~fielding.runtime.own_code.Scored`, ``embed(model, samples)``
+        :class:`~fielding.runtime.own_code.Embedded`. In a config: ``own.train``, ``own.evaluate``, ``own.embed``.
+    loss, optimizer
+        For torch modules, in place of cross-entropy and SGD: ``loss(scores, labels)`` returns the mean loss of some
+        samples, a scalar tensor; ``optimizer(parameters, learning_rate)`` a ``torch.optim.Optimizer`` for the steps of
+        a participant in a round. In a config: ``training.loss``, ``training.optimizer``.
+    metrics
+        By name, functions that measure how scores of classes, shape ``(n_samples, n_classes)``, fit the labels of a
+        client's test samples, such as those of :mod:`fielding.metrics`. In a config: ``evaluation.metrics``.
     on_images
         Called with how many images of how many are decoded.
     """
 
     samples: Source | None = None
-    model: Callable[..., Any] | None = None
+    model: Callable[..., Any] | Mapping[str, Any] | None = None
     represent: Represent | None = None
     method: Callable[..., Any] | None = None
+    train: Train | None = None
+    evaluate: Evaluate | None = None
+    embed: Embed | None = None
+    loss: Callable[..., Any] | None = None
+    optimizer: Callable[..., Any] | None = None
+    metrics: Mapping[str, Metric] | None = None
     on_images: OnImages | None = None
 
     @property
-    def settings(self) -> dict[str, str]:
+    def settings(self) -> dict[str, Json]:
         """The keys of a config that name what is brought along, beside the samples."""
-        given = {
-            "model.factory": self.model,
-            "coordinator.representation": self.represent,
-            "method.name": self.method,
-        }
-        return {key: own_name(part) for key, part in given.items() if part is not None}
+        found: dict[str, Json] = {}
+        if isinstance(self.model, Mapping):
+            arrays = dict(self.model)
+            found["model.factory"] = own_name(lambda: arrays, "model")
+        elif self.model is not None:
+            found["model.factory"] = own_name(self.model)
+        for key, part in (("coordinator.representation", self.represent), ("method.name", self.method)):
+            if part is not None:
+                found[key] = own_name(part)
+        hooks = {"own": ("train", "evaluate", "embed"), "training": ("loss", "optimizer")}
+        for section, names in hooks.items():
+            for name in names:
+                if (function := getattr(self, name)) is not None:
+                    found[f"{section}.{name}"] = own_name(function, name)
+        if self.metrics is not None:
+            found["evaluation.metrics"] = {
+                name: own_name(metric, f"metric-{name}") for name, metric in self.metrics.items()
+            }
+        return found
 
 
 def own_from(given: "Own | Source | None") -> Own:
@@ -309,18 +353,23 @@ def own_from(given: "Own | Source | None") -> Own:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Simulation:
-    """A simulation that is ready to run."""
+    """A simulation that is ready to run; ``model`` knows its first model and what the numbers of models mean."""
 
     config: Config
     dealt: Dealt
-    trainer: Trainer
+    model: Trainer | OwnCompute
     clients: SimulatedClients
     policy: Policy
     parts: Parts
 
+    @property
+    def trainer(self) -> Trainer:
+        """Fielding's trainer; there is none where code of the user's own trains."""
+        return self.clients.trainer
+
     def method(self, initial: Models) -> Method:
         """Return the method that the config names, with all models as given."""
-        layout = self.trainer.layout
+        layout = self.model.layout
         setting = MethodSetting(
             initial=initial,
             client_ids=self.dealt.schedule.client_ids,
@@ -329,7 +378,7 @@ class Simulation:
             seed=self.config.seed,
             n_parameters=layout.parameter_size,
             n_head=head_size(layout, len(self.dealt.pool.classes)),
-            draw_model=self.trainer.initial_model,
+            draw_model=None if isinstance(self.model, OwnCompute) else self.model.initial_model,
             truth=self.clients.windows.concepts,
             n_visible=self.dealt.plan.n_visible,
             is_guarded=self.config.coordinator.representation == AUTO,
@@ -337,8 +386,12 @@ class Simulation:
         return method_of(self.config, setting)
 
 
-def assemble(config: Config, own: Own, *, n_workers: int, path: TrainingPath | None = None) -> Simulation:
+def assemble(
+    config: Config, own: Own, *, n_workers: int, path: TrainingPath | None = None, folder: Path | None = None
+) -> Simulation:
     """Put all parts together; a resumed run gives the path that its trainer took before.
+
+    ``folder``: for files that training code of the user's own keeps; None for one that is gone with the simulation.
 
     Raises
     ------
@@ -346,20 +399,22 @@ def assemble(config: Config, own: Own, *, n_workers: int, path: TrainingPath | N
         If a name is unknown, data are missing or unfit, or options do not fit together.
     """
     try:
-        return _assemble(config, own, n_workers, path)
+        return _assemble(config, own, n_workers, path, folder)
     except OutputError:
         raise
     except OSError as error:  # a name that is too long, a folder that may not be entered
         raise FileFormatError(f"cannot read {echo(error.filename)}: {error.strerror or error}") from error
 
 
-def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | None) -> Simulation:
+def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | None, folder: Path | None) -> Simulation:
     # What the config alone says, before any data are read; a mistake is raised even if the method never looks at it.
     kind, section = kind_of(config), config.coordinator
     report_rule = report_rule_of(section, is_own=is_own_function(section), seed=config.seed)
     lie = lie_of(config, is_histogram=report_rule.kind == "histogram")
     policy = policy_of(config, kind=report_rule.kind, metric=report_rule.metric)
-    serving, rule = serving_of(config), local_rule(config)
+    serving, rule, own_training = serving_of(config), local_rule(config), own_training_of(config)
+    metrics = metrics_of(config)
+    check_own_steps(config)
     check_scenario(config.trace)
 
     # The samples, and what is trained on them.
@@ -368,18 +423,21 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
     )
     parts = parts_of(config, dealt.schedule.n_clients, policy)
     reports_from = run_reports_from(config, kind, parts.selection, dealt.schedule.n_clients)
-    is_seen = reports_from != "nobody" and kind.detector is None and report_rule.needs_model
+    hears = reports_from != "nobody" and kind.detector is None
+    is_seen = hears and report_rule.needs_model
     if is_seen and section.shared_model is None:  # labels of a natural trace may contradict each other (decision 38)
-        section = replace(section, shared_model=GLOBAL if dealt.is_natural else POOL)
+        section = replace(section, shared_model=GLOBAL if dealt.is_natural or own_training is not None else POOL)
         config = replace(config, coordinator=section)
+    if own_training is not None:
+        check_sight(own_training, report_rule if hears else None, section.shared_model)
+        dealt = replace(dealt, notes=(*dealt.notes, *([NO_EXPERTS] if serving.experts else [])))
+        serving = replace(serving, experts=())
     dealt, held = without_held_out(config, dealt, needs_pool=is_seen and section.shared_model == POOL)
-    plain = trainer_of(config, dealt.pool.shape, len(dealt.pool.classes), path=path)
     windows = SlidingWindows(dealt.pool, dealt.schedule, dealt.plan)
     if not windows.training(0).sizes.any():
         raise InputError("no client has a sample to train on at the start; give more samples, or a longer window")
     parts = replace(parts, n_classes=windows.n_classes)
-    trainer = with_mix(config, plain, windows.n_classes)
-    try_step(trainer, windows, rule)
+    plain, trainer = _trainers(config, own_training, windows, rule, path, folder)
     if config.aggregation.shared_body:
         n_head = head_size(trainer.layout, windows.n_classes)
         if not n_head:
@@ -425,14 +483,34 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
         serving=serving,
         barrier=clock.barrier,
         has_heads=parts.n_shared > 0,
+        metrics=metrics,
         seed=config.seed,
         n_workers=n_workers,
     )
-    return Simulation(config=config, dealt=dealt, trainer=trainer, clients=clients, policy=policy, parts=parts)
+    return Simulation(config=config, dealt=dealt, model=trainer, clients=clients, policy=policy, parts=parts)
+
+
+def _trainers(
+    config: Config,
+    own: OwnTraining | None,
+    windows: SlidingWindows,
+    rule: LocalRule,
+    path: TrainingPath | None,
+    folder: Path | None,
+) -> tuple[Trainer | OwnCompute, Trainer | OwnCompute]:
+    """Return the trainer of plain models, and that of models which carry their label mix if clients correct for it."""
+    if own is not None:
+        return own_computes(own, config, windows, folder)
+    plain = trainer_of(config, windows.pool.shape, windows.n_classes, path=path)
+    trainer = with_mix(config, plain, windows.n_classes)
+    try_step(trainer, windows, rule)
+    if config.evaluation.metrics:
+        try_scores(plain, windows.gather(_rows(windows)[:1])[0], key="evaluation.metrics")
+    return plain, trainer
 
 
 def initial_model(simulation: Simulation, init_from: Path | None) -> Models:
     """Return the model that training starts from: random, or that of a checkpoint."""
     if init_from is None:
-        return simulation.trainer.initial_model(simulation.config.seed)
-    return read_model(init_from, simulation.trainer.layout)
+        return simulation.model.initial_model(simulation.config.seed)
+    return read_model(init_from, simulation.model.layout)

@@ -20,10 +20,11 @@ from fielding.federation.ledger import Costs, Ledger
 from fielding.methods.kinds import ReportsFrom
 from fielding.rng import Hashes, client_key, hashed, stream
 from fielding.runtime.observe import Observer
+from fielding.runtime.own_code import Metric, OwnCompute
 from fielding.runtime.runtime import ClientRuntime
 from fielding.runtime.serve import Serving
 from fielding.runtime.train import LocalRule
-from fielding.runtime.workers import Workers
+from fielding.runtime.workers import Compute, Workers
 from fielding.simulation.attacks import Spoiling
 from fielding.simulation.clock import seconds_of, settle_round
 from fielding.simulation.costs import IDLE_S, Accounts, answer_costs, finish_times, job_costs, without
@@ -47,6 +48,8 @@ class SimulatedClients:
         How a shared model reaches the observer; None: it needs none.
     serving
         What clients do to the model that serves them; None: nothing.
+    metrics
+        What the user's own functions measure, by name.
     barrier
         When clusters that train in parallel wait for each other: ``"event"``, when data arrive or reports act;
         ``"round"``, in every round.
@@ -58,7 +61,7 @@ class SimulatedClients:
         self,
         windows: SlidingWindows,
         observer: Observer | None,
-        trainer: Trainer,
+        trainer: Trainer | OwnCompute,
         *,
         rule: LocalRule,
         hardware: Hardware,
@@ -68,28 +71,37 @@ class SimulatedClients:
         serving: Serving | None = None,
         barrier: str = "event",
         has_heads: bool = False,
+        metrics: Mapping[str, Metric] | None = None,
         seed: int,
         n_workers: int = 1,
     ) -> None:
-        self.windows, self.trainer, self.reports_from = windows, trainer, reports_from
+        self.windows, self._trainer, self.reports_from = windows, trainer, reports_from
         self._hardware, self._barrier, self._seed = hardware, barrier, seed
         self._accounts = Accounts(windows.n_clients, hardware)
         self._mailbox = Mailbox(observer, reports_from)
         self._letters: SentReports | None = None
-        self._workers = Workers(trainer, n_workers)
+        self._compute: Compute = trainer if isinstance(trainer, OwnCompute) else Workers(trainer, n_workers)
         self._keys = np.array([client_key(one) for one in windows.schedule.client_ids], dtype=np.uint64)
         self.runtime = ClientRuntime(
             windows,
-            self._workers,
+            self._compute,
             rule,
             serving=serving,
             attack=None if spoiling is None else spoiling.apply,
             has_heads=has_heads,
+            metrics=metrics,
             seed=seed,
             keys=self._keys,
         )
         self._sharing = sharing or SharedModel(None, rounds=0)
         self._sharing.listen(self.runtime.errors)
+
+    @property
+    def trainer(self) -> Trainer:
+        """Fielding's trainer; there is none where code of the user's own trains."""
+        if isinstance(self._trainer, OwnCompute):
+            raise RuntimeError("code of the user's own trains")
+        return self._trainer
 
     @property
     def client_ids(self) -> tuple[ClientId, ...]:
@@ -98,11 +110,11 @@ class SimulatedClients:
 
     def on_trained(self, call: Callable[[int, int], None]) -> None:
         """Call a function, during a round, with how many participants of how many are trained."""
-        self._workers.on_trained = call
+        self._compute.on_trained = call
 
     def close(self) -> None:
         """Release the worker threads."""
-        self._workers.close()
+        self._compute.close()
 
     @property
     def now_s(self) -> float:
@@ -185,7 +197,7 @@ class SimulatedClients:
     def share(self, model: Models) -> None:
         """Send a model of all clusters to all clients; these are charged for it when they look at samples with it."""
         self.wait_for_all()
-        self._sharing.share(plain_model(model, self.trainer.layout, self.windows.n_classes))
+        self._sharing.share(plain_model(model, self._compute.layout, self.windows.n_classes))
         self._sharing.measure_skill(judging_rows(self.windows, self.round_index), self.windows.gather)
 
     @property

@@ -12,6 +12,7 @@ from fielding.errors import FileFormatError, OptionError, echo
 from fielding.simulation.assembly import lie_of
 from fielding.simulation.attacks import check_spoil
 from fielding.simulation.hardware import devices_of, read_availability
+from fielding.simulation.own_code import check_own_steps, metrics_of, own_training_of
 from fielding.traces.catalog import CATALOG, Source, entry_named
 from fielding.traces.pool import Pool
 from fielding.traces.sources import NATURAL, check_scenario, check_times, check_window
@@ -52,9 +53,15 @@ def check_config(config: Config, *, source: Source | None = None) -> None:
     lie_of(config, is_histogram=report_rule.kind == "histogram")
     policy = policy_of(config, kind=report_rule.kind, metric=report_rule.metric)
     serving_of(config)
+    own = own_training_of(config)
+    metrics_of(config)
+    check_own_steps(config)
     check_scenario(config.trace)
     parts_of(config, 1, policy)
-    _check_model(config)
+    if own is None:
+        _check_model(config)
+    elif config.model.factory is not None:
+        imported_function(config.model.factory, key="model.factory")
     with mistakes_in("clock.profile"):  # which clients are in files of the clock is not known yet
         devices_of(config.clock.profile, (), seed=config.seed)
     if config.clock.availability is not None:
@@ -154,3 +161,6 @@ def _check_model(config: Config) -> None:
         device_named(section.device)
         if factory is not None:
             imported_function(factory, key="model.factory")
+    for key, name in (("training.loss", section.loss), ("training.optimizer", section.optimizer)):
+        if name is not None:
+            imported_function(name, key=key)

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import platform
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -123,6 +124,7 @@ class Watching:
 
 SHORTEST_WORDS_S = 0.25  # seconds that words about a part of the work stay at least
 TRAINING = "training"  # the phase in which rounds are run
+OWN_FILES = "own"  # folder of a run for files that code of the user's own keeps, one per client
 
 
 FREE = ("workers", "stop_at_accuracy", "stop_at_time_s", "checkpoint")  # keys that may change when a run is resumed
@@ -131,8 +133,10 @@ _HASHED_BYTES = 1 << 28
 
 def run_manifest(config: Config, simulation: Simulation, initial: Models) -> dict[str, Json]:
     """Return what the results of a run depend on, and what its classes are called."""
-    is_torch = config.model.factory is not None or config.training.trainer == "torch"
-    packages = ("numpy", "torch") if is_torch else ("numpy",)
+    is_own = config.own.train is not None
+    is_torch = not is_own and (config.model.factory is not None or config.training.trainer == "torch")
+    # What code of one's own works with is known from what it has loaded.
+    packages = ("numpy", "torch") if is_torch or (is_own and "torch" in sys.modules) else ("numpy",)
     table = {name: value for name, value in config_table(config).items() if name not in FREE}
     return {
         "fielding": __version__,
@@ -153,8 +157,8 @@ def run_manifest(config: Config, simulation: Simulation, initial: Models) -> dic
             for name, path in (("profile", config.clock.profile), ("availability", config.clock.availability))
             if path is not None and path not in PROFILES
         },
-        "trainer": {"name": "torch" if is_torch else "numpy", **simulation.trainer.path.record()},
-        "n_numbers": simulation.trainer.layout.size,
+        "trainer": {"name": "own" if is_own else "torch" if is_torch else "numpy", **simulation.model.path.record()},
+        "n_numbers": simulation.model.layout.size,
     }
 
 
@@ -260,7 +264,8 @@ class Result(Results):
     def model(self, client_id: ClientId) -> Any:
         """Return the model that serves a client: a torch module, ready to predict, or arrays by name without torch.
 
-        A module of the caller's own must be there under the name that the config has.
+        A module of the caller's own must be there under the name that the config has. Models of training code of one's
+        own are arrays.
         """
         manifest, tensors = read_manifest(self.folder), self.model_of(client_id)
         trainer, shape = manifest.get("trainer"), manifest.get("input_shape")
@@ -382,6 +387,7 @@ def _run_into(out: Path, config: Config, own: Own, start: Start, watching: Watch
             own if own.on_images is not None else replace(own, on_images=watching.on_images),
             n_workers=config.workers or os.cpu_count() or 1,
             path=recorded_path(out) if start.resume else None,
+            folder=out / OWN_FILES,
         )
         simulation.clients.on_trained(watching.on_trained)
         notes = (*simulation.dealt.notes, *next_notes(config, simulation.clients.windows))
@@ -398,7 +404,7 @@ def _run_into(out: Path, config: Config, own: Own, start: Start, watching: Watch
                 runner = Runner(
                     federation_of(simulation, simulation.method(initial), simulation.clients),
                     folder,
-                    layout=simulation.trainer.layout,
+                    layout=simulation.model.layout,
                     method_name=config.method.name,
                     rules=Rules(
                         gap=config.trace.gap,

@@ -27,7 +27,7 @@ class SlidingWindows:
 
     def __init__(self, pool: Pool, schedule: Schedule, plan: WindowPlan) -> None:
         self.pool, self.schedule, self.plan = pool, schedule, plan
-        is_test = pool.is_test()[schedule.sample]
+        self._is_test = is_test = pool.is_test()[schedule.sample]
         self._train, self._test = _Index(schedule, ~is_test), _Index(schedule, is_test)
         # Scenarios draw from a pool with replacement: what some client trained on before is not new to its model.
         first = np.full(len(pool), schedule.n_intervals, dtype=np.int64)
@@ -142,6 +142,14 @@ class SlidingWindows:
     def intervals(self, rows: Counts) -> Counts:
         """Return the interval of each schedule row."""
         return self.schedule.interval[rows].astype(np.int64)
+
+    def rounds(self, rows: Counts) -> Counts:
+        """Return the round in which each schedule row came, below 0 before the start."""
+        return (self.intervals(rows) + 1) * self.plan.gap - self.plan.window
+
+    def is_test(self, rows: Counts) -> Mask:
+        """Return which schedule rows are for tests alone."""
+        return self._is_test[rows]
 
     def version(self, round_index: int) -> tuple[int, ...]:
         """Return what a window shows in a round: it changes when windows do."""

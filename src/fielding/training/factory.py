@@ -1,12 +1,15 @@
 """From a model's name to the trainer that trains it."""
 
+import sys
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, replace
+from inspect import Parameter, signature
 from math import prod
 
 from fielding._extras import require
 from fielding.config.parts import TRAINERS, imported_function
-from fielding.errors import OptionError, echo, unknown_name
+from fielding.errors import FieldingError, OptionError, echo, error_words, unknown_name
 from fielding.training.numpy_models import HIDDEN, Dense
 from fielding.training.numpy_trainer import NumpyTrainer, stacked_path
 from fielding.training.trainer import Trainer, TrainingPath
@@ -32,6 +35,8 @@ class ModelRequest:
         How to train, as an earlier run recorded it; None for the rule of the trainer.
     n_threads
         Threads per operation in place of what the rule says; None for the rule. Several calls run at once only with 1.
+    loss, optimizer
+        In place of cross-entropy and SGD, for modules; see :class:`~fielding.training.torch_trainer.TorchTrainer`.
     """
 
     name: str
@@ -43,6 +48,8 @@ class ModelRequest:
     hidden: int = HIDDEN
     path: TrainingPath | None = None
     n_threads: int | None = None
+    loss: Callable[..., object] | None = None
+    optimizer: Callable[..., object] | None = None
 
 
 def trainer_for(model: ModelRequest) -> Trainer:
@@ -75,8 +82,50 @@ def trainer_for(model: ModelRequest) -> Trainer:
         input_shape=module_shape(model.input_shape),
         n_classes=model.n_classes,
     )
-    trainer = TorchTrainer(blueprint, device=device)
+    trainer = TorchTrainer(blueprint, device=device, loss=model.loss, optimizer=model.optimizer)
     return trainer.with_path(_choose_path(model, trainer.path))
+
+
+def call_factory(factory: Callable[..., object], *, name: str, input_shape: tuple[int, ...], n_classes: int) -> object:
+    """Return what a factory makes, given the arguments that it takes; of a module, a copy.
+
+    ``name`` is for messages: OptionError if the factory fails.
+    """
+    if not isinstance(factory, type) and callable(getattr(factory, "state_dict", None)):
+        return deepcopy(factory)
+    given = {"input_shape": input_shape, "n_classes": n_classes}
+    try:
+        try:
+            parameters = signature(factory).parameters.values()
+        except (TypeError, ValueError):  # it does not tell
+            return factory(**given)
+        takes_all = any(one.kind is Parameter.VAR_KEYWORD for one in parameters)
+        taken = {one.name for one in parameters if one.kind is not Parameter.POSITIONAL_ONLY}
+        return factory(**{key: value for key, value in given.items() if takes_all or key in taken})
+    except FieldingError:
+        raise
+    except Exception as error:
+        call = f"factory(input_shape={input_shape}, n_classes={n_classes})"
+        raise OptionError(f"model {name} failed when called as {call}: {error_words(error)}") from error
+
+
+def make_model(name: str, *, input_shape: tuple[int, ...], n_classes: int, seed: int) -> object:
+    """Return what a factory of the user's own makes for code of the user's own: whatever that takes for a model.
+
+    ``name``: as ``model.factory`` names it. What it draws from PyTorch's generator follows from the seed.
+    """
+    factory = imported_function(name, key="model.factory")
+
+    def make() -> object:
+        return call_factory(factory, name=name, input_shape=input_shape, n_classes=n_classes)
+
+    made = None if "torch" in sys.modules else make()
+    if "torch" not in sys.modules:
+        return made
+    from fielding.training.torch_module import draw_by
+
+    with draw_by(seed):  # once more if the factory itself loaded it
+        return make()
 
 
 def _check_request(model: ModelRequest) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
-from inspect import Parameter, signature
 from math import prod
 from threading import Lock
 
@@ -14,13 +13,22 @@ from torch import nn
 
 from fielding._typing import Floats, Models
 from fielding.config.parts import imported_function
-from fielding.errors import FieldingError, OptionError, echo, error_words
+from fielding.errors import OptionError, echo, error_words
 from fielding.rng import stream
+from fielding.training.factory import call_factory
 from fielding.training.layout import Layout
 from fielding.training.torch_models import MODULES, ModuleFactory, module_shape
 
 _PROBE_SAMPLES = 2
 _PROBE_SEED = 1
+
+
+@contextmanager
+def draw_by(seed: int) -> Iterator[None]:
+    """Let PyTorch draw the numbers of a first model by a seed, within the block."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(stream(seed, "initial model").integers(2**63)))
+        yield
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,15 +45,8 @@ class Blueprint:
 
         Raises if the factory fails, returns no module, or the module has the wrong output or nothing to train.
         """
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(stream(seed, "initial model").integers(2**63)))
-            try:
-                module = self._make_module()
-            except FieldingError:
-                raise
-            except Exception as error:
-                call = f"factory(input_shape={self.input_shape}, n_classes={self.n_classes})"
-                raise OptionError(f"model {self.name} failed when called as {call}: {error_words(error)}") from error
+        with draw_by(seed):
+            module = call_factory(self.factory, name=self.name, input_shape=self.input_shape, n_classes=self.n_classes)
             if not isinstance(module, nn.Module):
                 raise OptionError(f"model {self.name} returned {echo(module)}; it must return a torch.nn.Module")
             module = module.float()
@@ -54,19 +55,6 @@ class Blueprint:
         if not any(parameter.requires_grad for parameter in module.parameters()):
             raise OptionError(f"model {self.name} has no parameters that take gradients; there is nothing to train")
         return module
-
-    def _make_module(self) -> object:
-        """Return what the factory makes, given the arguments that it takes; of a module, a copy."""
-        if isinstance(self.factory, nn.Module):
-            return deepcopy(self.factory)
-        given = {"input_shape": self.input_shape, "n_classes": self.n_classes}
-        try:
-            parameters = signature(self.factory).parameters.values()
-        except (TypeError, ValueError):  # it does not tell
-            return self.factory(**given)
-        takes_all = any(one.kind is Parameter.VAR_KEYWORD for one in parameters)
-        taken = {one.name for one in parameters if one.kind is not Parameter.POSITIONAL_ONLY}
-        return self.factory(**{name: value for name, value in given.items() if takes_all or name in taken})
 
     def draws_numbers(self, module: nn.Module) -> bool:
         """Return whether a module draws numbers from PyTorch's generator, as dropout does; it stays as it was.

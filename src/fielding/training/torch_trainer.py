@@ -1,7 +1,7 @@
 """Local training of any PyTorch module, one participant after the other."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -76,7 +76,8 @@ class Descent:
     """Steps of :class:`~fielding.training.trainer.Sgd` on a tensor of any shape, in place.
 
     FedProx pulls toward ``weights`` as they are now; ``pull``: other weights, and the strength on each number.
-    ``rates``, to be multiplied with weights, replace that of the rule.
+    ``rates``, to be multiplied with weights, replace that of the rule. An ``optimizer`` of the weights takes the steps
+    itself; what pulls is added to the gradient that it sees.
     """
 
     def __init__(
@@ -86,8 +87,9 @@ class Descent:
         *,
         rates: torch.Tensor | None = None,
         pull: tuple[torch.Tensor, torch.Tensor] | None = None,
+        optimizer: torch.optim.Optimizer | None = None,
     ) -> None:
-        self._sgd = sgd
+        self._sgd, self._optimizer = sgd, optimizer
         self._rates = rates
         self._pull = None if pull is None else (pull[1], pull[0] * pull[1])
         self._anchor = weights.clone() if sgd.prox else None
@@ -103,6 +105,9 @@ class Descent:
         if self._pull is not None:
             strength, offset = self._pull
             gradient.addcmul_(weights, strength).sub_(offset)
+        if self._optimizer is not None:
+            self._optimizer.step()
+            return
         if sgd.momentum:
             if self._velocity is None:
                 self._velocity = gradient.clone()
@@ -144,10 +149,22 @@ class TorchTrainer:
 
     On a CPU results repeat bit for bit, whatever the number of workers. Random layers are seeded per participant by
     its samples, and by the labels when scores are taken.
+
+    ``loss(scores, labels)``, of the user's own, returns the mean loss of some samples, a scalar tensor, in place of
+    cross-entropy; it is asked about one sample at a time where losses of samples are wanted.
+    ``optimizer(parameters, learning_rate)`` returns a ``torch.optim.Optimizer`` that takes the steps of a participant
+    in a round, in place of SGD; FedProx and other pulls are in the gradients that it sees.
     """
 
-    def __init__(self, blueprint: Blueprint, *, device: torch.device) -> None:
-        self._blueprint = blueprint
+    def __init__(
+        self,
+        blueprint: Blueprint,
+        *,
+        device: torch.device,
+        loss: Callable[..., object] | None = None,
+        optimizer: Callable[..., object] | None = None,
+    ) -> None:
+        self._blueprint, self._loss, self._optimizer = blueprint, loss, optimizer
         self._device = device
         module = blueprint.build(seed=0)
         self.layout: Layout = layout_of(module)
@@ -184,7 +201,7 @@ class TorchTrainer:
         """Return the loss of each sample, shape ``(n_samples,)``, and whether its most likely class is right."""
         with self._borrow_for_test(model, y.tobytes()) as replica, torch.inference_mode():
             scores = replica.module(self._input(x))
-            losses = functional.cross_entropy(scores, self._labels(y), reduction="none")
+            losses = self._sample_losses(scores, self._labels(y))
             is_right = scores.cpu().numpy().argmax(axis=1) == y
             return losses.cpu().numpy(), np.asarray(is_right)
 
@@ -207,7 +224,11 @@ class TorchTrainer:
                 raise OptionError(
                     f"model {self._blueprint.name} returns scores without gradients when tested; do not detach them"
                 )
-            functional.cross_entropy(scores, self._labels(y), reduction="sum").backward()  # type: ignore[no-untyped-call]
+            if self._loss is None:
+                summed = functional.cross_entropy(scores, self._labels(y), reduction="sum")
+            else:
+                summed = self._mean_loss(scores, self._labels(y)) * len(y)
+            summed.backward()  # type: ignore[no-untyped-call]
             return replica.gradient_of_model()
 
     @contextmanager
@@ -231,21 +252,51 @@ class TorchTrainer:
             if work.pull is not None:
                 anchor = replica.arrange(work.pull.anchors[work.pull.row[0]])
                 pull = (anchor, replica.arrange(work.pull.strength))
-            descent = Descent(sgd, replica.parameters, pull=pull)
+            descent = Descent(sgd, replica.parameters, pull=pull, optimizer=self._own_optimizer(replica, sgd))
             if work.offsets is not None:
                 offsets = torch.tensor(work.offsets[0], dtype=torch.float32, device=self._device)
             for step, (x, y) in enumerate(self._batches(work)):
                 with torch.enable_grad():
                     scores, labels = self._forward(replica, x[0]), self._labels(y[0])
                     shifted = scores if offsets is None else scores + offsets
-                    step_losses = functional.cross_entropy(shifted, labels, reduction="none")
-                    loss = step_losses.mean() if contrast is None else contrast.loss(step_losses, step=step)
+                    if self._loss is None:
+                        step_losses = functional.cross_entropy(shifted, labels, reduction="none")
+                        loss = step_losses.mean() if contrast is None else contrast.loss(step_losses, step=step)
+                    else:
+                        loss = step_losses = self._mean_loss(shifted, labels)
                     loss.backward()  # type: ignore[no-untyped-call]
                 with torch.no_grad():
                     losses[step] = step_losses
                     descent.step(replica.parameters, replica.gradient)
                     replica.gradient.zero_()
         return np.asarray(losses.cpu().numpy())
+
+    def _mean_loss(self, scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return what the user's own loss says of some samples, or raise if that is no scalar."""
+        if self._loss is None:
+            return functional.cross_entropy(scores, labels)
+        loss = self._loss(scores, labels)
+        if not isinstance(loss, torch.Tensor) or loss.ndim:
+            got = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else echo(loss)
+            raise OptionError(f"training.loss gave {got}; return the mean loss of the samples, a scalar tensor")
+        return loss
+
+    def _sample_losses(self, scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return the loss of each sample, shape ``(n_samples,)``."""
+        if self._loss is None or not len(labels):
+            return functional.cross_entropy(scores, labels, reduction="none")
+        alone = [self._mean_loss(scores[at : at + 1], labels[at : at + 1]) for at in range(len(labels))]
+        return torch.stack(alone).float()
+
+    def _own_optimizer(self, replica: Replica, sgd: Sgd) -> torch.optim.Optimizer | None:
+        """Return the optimizer of the user's own for one participant, None if SGD takes the steps."""
+        if self._optimizer is None:
+            return None
+        parameters = [one for one in replica.module.parameters() if one.requires_grad]
+        optimizer = self._optimizer(parameters, sgd.learning_rate)
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            raise OptionError(f"training.optimizer gave {echo(optimizer)}; return a torch.optim.Optimizer")
+        return optimizer
 
     def _batches(self, work: LocalWork) -> Iterator[tuple[Features, Codes]]:
         return mini_batches(work, sample_size=int(np.prod(self._blueprint.input_shape, dtype=np.int64)))

@@ -121,6 +121,8 @@ class LocalWork:
     mixes
         The share of each label among each participant's samples, same shape; None if no mixes are kept. Finite. A
         trainer that keeps no mixes ignores them.
+    round_index
+        The round in hand, for code of the user's own; trainers take no notice.
     """
 
     models: Models
@@ -133,6 +135,7 @@ class LocalWork:
     contrast: Contrast | None = None
     offsets: Scores | None = None
     mixes: Scores | None = None
+    round_index: int = 0
 
     def part(self, rows: slice) -> "LocalWork":
         """Return the work of some of the participants; arrays are views."""

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -14,7 +14,6 @@ from fielding._typing import Json
 from fielding.client.drift import AnyChange
 from fielding.client.report_rule import label_report_rule
 from fielding.errors import InputError, OptionError
-from fielding.flower.device.samples import DeviceNode, Embedded, Fitted, Job, Samples, Scored, Tensors
 from fielding.flower.wire.messages import reply_from
 from fielding.flower.wire.orders import (
     Answer,
@@ -26,6 +25,7 @@ from fielding.flower.wire.orders import (
     ProbeReply,
     TrainReply,
 )
+from fielding.runtime.own_code import DeviceNode, Embedded, Fitted, Job, Samples, Scored, Tensors
 from tests.flower.devices import describe, evaluate, samples, train
 from tests.flower.mail import instruction
 
@@ -189,6 +189,10 @@ def test_train_and_evaluate_come_together_and_without_a_model() -> None:
         )
     with pytest.raises(OptionError, match="client_app has embed without train"):
         client_app(load_data=load_data, embed=lambda *_: Embedded([[0.0]], [[0.0]]))
+    with pytest.raises(OptionError, match=r"train without embed.* evaluation\.metrics"):
+        client_app(load_data=lambda *_: None, train=no_code, evaluate=no_code, metrics={"f1": no_code})
+    with pytest.raises(OptionError, match="metrics of client_app has the name 'f 1'"):
+        client_app(load_data=lambda *_: None, metrics={"f 1": no_code})
 
 
 def test_state_lies_where_node_or_run_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,3 +221,7 @@ def test_a_state_that_lies_after_the_number_of_a_node_is_warned_of_once(caplog: 
         "state lies in /of/run/node-42, after a number that changes if the SuperLink loses its database"
     ]
     assert "name a state-dir in the node config" in caplog.text
+
+
+def no_code(*_given: object) -> Any:
+    """Stand for code of the user's own."""

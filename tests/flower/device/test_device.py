@@ -13,10 +13,10 @@ from fielding.client.drift import Never
 from fielding.client.representation.label import SmoothedLabelShares
 from fielding.errors import InputError
 from fielding.flower.device.own_code import OwnCode
-from fielding.flower.device.samples import Fitted, Samples, Scored
 from fielding.flower.device.state import STATE, run_folder
 from fielding.flower.wire.orders import DescribeReply, EvaluateReply, Reply, Report, TrainReply
 from fielding.records.container import read_contents, write_contents
+from fielding.runtime.own_code import Fitted, Samples, Scored
 from tests.flower.devices import RULE, Diary, describe, device, evaluate, samples, train
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")

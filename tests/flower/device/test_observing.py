@@ -19,10 +19,10 @@ from fielding.distance import metric_named
 from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.rule import DeviceRule
-from fielding.flower.device.samples import DeviceNode, Samples
 from fielding.flower.server.sharing import Sharing
 from fielding.flower.wire.orders import DescribeOrder, DescribeReply, EvaluateOrder, Report, WorkRule
 from fielding.runtime.observe import LabelObserver, Observer, SampleObserver, Sight
+from fielding.runtime.own_code import DeviceNode, Samples
 from fielding.runtime.train import LocalRule
 from fielding.runtime.workers import Workers
 from fielding.simulation.clients import SimulatedClients

@@ -10,9 +10,19 @@ import pytest
 
 from fielding.errors import InputError
 from fielding.federation.evaluation import ClientScores
-from fielding.flower.device.own_code import OwnCode, checked_fitted, checked_scored, named_arrays, parameter_names
-from fielding.flower.device.samples import Embedded, Fitted, Samples, Scored, Tensors
+from fielding.flower.device.own_code import OwnCode
 from fielding.flower.wire.orders import EvaluateOrder, EvaluateReply
+from fielding.runtime.own_code import (
+    Embedded,
+    Fitted,
+    Samples,
+    Scored,
+    Tensors,
+    checked_fitted,
+    checked_scored,
+    named_arrays,
+    parameter_names,
+)
 from fielding.runtime.serve import Serving
 from fielding.training.label_mix import append_even_mix, extend_layout
 from tests.flower.devices import TRAINER, WORK, Diary, device, evaluate, samples
@@ -143,7 +153,7 @@ def test_ones_own_test_may_leave_samples_out_unless_it_is_compared(tmp_path: Pat
 @pytest.mark.parametrize(
     ("embed", "message"),
     [
-        (None, r"train without embed; give it embed.* leave serving\.correction"),
+        (None, r"train without embed; give embed.* leave serving\.correction"),
         (lambda *_: [[0.0, 0.0]], r"embed gave \[\[0.0, 0.0\]\]; return Embedded"),
         (lambda _, own: Embedded(np.zeros((len(own), 1)), np.zeros((len(own), 3))), r"scores of shape \(\d, 3\); give"),
         (lambda _, own: Embedded(np.zeros(len(own)), np.zeros((len(own), 2))), r"features of shape \(\d,\)"),

@@ -11,8 +11,8 @@ from fielding._typing import Models
 from fielding.errors import InputError
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.rule import DeviceRule
-from fielding.flower.device.samples import Embedded, Fitted, Samples, Scored, Tensors
 from fielding.flower.wire.orders import ProbeOrder, ProbeReply, TrainReply
+from fielding.runtime.own_code import Embedded, Fitted, Samples, Scored, Tensors
 from fielding.runtime.serve import Serving
 from fielding.training.label_mix import append_even_mix, extend_layout
 from tests.flower.devices import RULE, TRAINER, WORK, Diary, device, one_job, samples, train
@@ -151,5 +151,5 @@ def test_embed_says_how_models_of_her_own_would_serve(tmp_path: Path) -> None:
         -np.log(3.5 / 4), rel=1e-5
     )
     assert seen == {"weight", "bias"}, "the mix that models carry is none of her business"
-    with pytest.raises(InputError, match=r"train without embed; give it embed.* leave serving\.correction"):
+    with pytest.raises(InputError, match=r"train without embed; give embed.* leave serving\.correction"):
         answer(tmp_path, diary, order, own=own_code(diary))

@@ -28,9 +28,9 @@ pytest.importorskip("flwr", reason="the flower extra is not installed")
 
 from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import OwnCode
-from fielding.flower.device.samples import Embedded, Fitted, Job, Samples, Scored, Tensors
 from fielding.flower.device.state import SHARED, run_folder, write_state
 from fielding.flower.wire.orders import DescribeOrder, Order, SharedView, TrainOrder, digest_of
+from fielding.runtime.own_code import Embedded, Fitted, Job, Samples, Scored, Tensors
 from tests.flower.device_wire import FIRST_ADDRESS, Deployed, accuracies, decisions, lines
 from tests.flower.devices import WORK
 
@@ -353,7 +353,7 @@ def test_embed_of_ones_own_shows_what_fieldings_would(name: str, tmp_path: Path,
 @pytest.mark.parametrize(
     ("case", "message"),
     [
-        (EMBEDDING, "client_app has train without embed; give it embed"),
+        (EMBEDDING, "there is train without embed; give embed"),
         (CASES["all layers"], "gradient, which code of one's own for training cannot give; take head-gradient"),
     ],
 )

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from fielding.errors import CheckpointError, InputError
-from fielding.flower.device.samples import NOTHING, Kept, Samples, checked_samples, kept_from
+from fielding.flower.device.samples import NOTHING, Kept, checked_samples, kept_from
+from fielding.runtime.own_code import Samples
 
 
 def checked(samples: object, *, now: int = 3, since: int | None = None) -> Kept:

@@ -14,10 +14,10 @@ from fielding.federation.clients import Pull
 from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.rule import DeviceRule
-from fielding.flower.device.samples import Embedded, Fitted, Job, Samples, Scored, Tensors
 from fielding.flower.device.state import MEMORY, STATE, TRAINED, read_memory, run_folder
 from fielding.flower.server.exchange import Task
 from fielding.flower.wire.orders import DescribeReply, Refusal, Reply, TrainOrder, TrainReply, WorkRule
+from fielding.runtime.own_code import Embedded, Fitted, Job, Samples, Scored, Tensors
 from fielding.runtime.serve import Serving
 from fielding.runtime.train import LocalTraining
 from fielding.training.factory import ModelRequest, trainer_for
@@ -429,7 +429,7 @@ def test_the_mix_of_ones_own_training_goes_with_the_model(tmp_path: Path) -> Non
             train(0, pull=Pull(anchors=ZEROS[np.newaxis], row=np.zeros(1, dtype=np.int64), strength=np.full(6, 0.1))),
             "the method pulls models toward others, which one's own train cannot do; choose another",
         ),
-        (train(0, work=work(rehearsal=True)), r"train without embed; give it embed.* training\.rehearsal out"),
+        (train(0, work=work(rehearsal=True)), r"train without embed; give embed.* training\.rehearsal out"),
     ],
 )
 def test_what_ones_own_training_cannot_do_is_told(order: TrainOrder, message: str, tmp_path: Path) -> None:

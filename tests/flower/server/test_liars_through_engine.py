@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from fielding._typing import Json, Models
-from fielding.flower.device.samples import Samples
 from fielding.flower.server.deployment import run_deployment
 from fielding.flower.wire.orders import Answer, DescribeReply, EvaluateReply, Order, Report, TrainReply
 from fielding.records.container import read_contents
 from fielding.records.run_folder import CLIENTS, EVENTS, ROUNDS
+from fielding.runtime.own_code import Samples
 from tests.simulation.run_cases import table
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")

@@ -15,10 +15,10 @@ import pytest
 from fielding._typing import Json
 from fielding.config.presets import PRESETS
 from fielding.errors import InputError, OptionError
-from fielding.flower.device.samples import DeviceNode, Embedded, Fitted, Job, Samples, Scored, Tensors
 from fielding.flower.server.deployment import describing_on_devices
 from fielding.records.run_checkpoint import load_run
 from fielding.records.run_folder import newest_checkpoint
+from fielding.runtime.own_code import DeviceNode, Embedded, Fitted, Job, Samples, Scored, Tensors
 
 if importlib.util.find_spec("flwr") is None:
     pytest.skip("flwr is not installed: it is in the extra 'flower'", allow_module_level=True)

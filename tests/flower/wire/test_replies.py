@@ -378,3 +378,39 @@ def test_a_model_of_another_length_is_not_even_looked_at() -> None:
 )
 def test_an_answer_to_another_question_is_refused(reply: Reply, verb: Verb) -> None:
     refused(reply_records(reply), verb)
+
+
+# ---- metrics of the user's own ---------------------------------------------------------------------------------------
+
+
+def answer_with(**own: object) -> Answer:
+    record = MetricRecord({"num-examples": 4, "correct": 3, "loss": 0.5})
+    for name, value in own.items():
+        record[f"metric/{name}"] = value  # type: ignore[assignment]
+    return reply_from(RecordDict({"metrics": record}), "evaluate", VECTORS)
+
+
+def test_metrics_of_ones_own_arrive_as_they_are_or_as_none() -> None:
+    found = answer_with(f1=0.25, auc=math.nan, high=math.inf, huge=1e300)
+    assert isinstance(found, EvaluateReply)
+    assert found.scores.metrics["f1"].tolist() == [0.25]
+    assert all(np.isnan(found.scores.metrics[name]).all() for name in ("auc", "high", "huge"))
+    again = reply_from(reply_records(found), "evaluate", VECTORS)
+    assert isinstance(again, EvaluateReply)
+    assert again.scores.metrics.keys() == found.scores.metrics.keys()
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        ({"a" * 41: 1.0}, "give up to 40 letters"),
+        ({"f\n1": 1.0}, "give up to 40 letters"),
+        ({"": 1.0}, "give up to 40 letters"),
+        ({"f1": [1.0, 2.0]}, "is not as it should be"),
+        ({f"m{at}": 1.0 for at in range(21)}, "are 21; give at most 20"),
+    ],
+)
+def test_metrics_of_ones_own_that_cannot_be_are_refused(own: dict[str, object], words: str) -> None:
+    found = answer_with(**own)
+    assert isinstance(found, Refusal)
+    assert words in found.text

@@ -12,9 +12,10 @@ from fielding.errors import OptionError, echo
 from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import ModelFactory, OwnCode
 from fielding.flower.device.rule import rule_from
-from fielding.flower.device.samples import Describe, DeviceNode, Embed, Evaluate, LoadData, Train
+from fielding.flower.device.samples import Describe, LoadData
 from fielding.flower.wire.messages import order_from, reply_records
 from fielding.flower.wire.orders import Verb
+from fielding.runtime.own_code import NO_EMBED, DeviceNode, Embed, Evaluate, Metric, Train, check_metric_names
 
 if TYPE_CHECKING:
     from flwr.app import Context, Message
@@ -32,6 +33,7 @@ def client_app(
     describe: Describe | None = None,
     model: ModelFactory | None = None,
     embed: Embed | None = None,
+    metrics: Mapping[str, Metric] | None = None,
 ) -> "ClientApp":
     """Return a Flower ClientApp around the user's own code.
 
@@ -56,6 +58,10 @@ def client_app(
         ``train`` makes of samples, features before its last layer and scores of classes. It is needed where the run
         config names a representation or a drift test that looks at more than labels, ``serving.correction`` or
         ``training.rehearsal``; without ``train`` leave it out.
+    metrics
+        By name, functions that measure how scores of classes, shape ``(n_samples, n_classes)``, fit the labels of the
+        test samples, such as those of :mod:`fielding.metrics`; their values go to the server with each test. With
+        ``train`` they need ``embed``.
 
     Notes
     -----
@@ -64,14 +70,21 @@ def client_app(
     ``~/.fielding/devices`` by default.
     """
     require("flower")
-    if (train is None) != (evaluate is None):
-        given = "train" if evaluate is None else "evaluate"
-        raise OptionError(f"client_app has {given} alone; give train and evaluate, or none of them")
     if train is not None and model is not None:
         raise OptionError("client_app has model and train; leave model out, since train brings its own")
-    if embed is not None and train is None:
-        raise OptionError("client_app has embed without train; leave embed out, since Fielding knows its own models")
-    own = OwnCode(load_data=load_data, train=train, evaluate=evaluate, describe=describe, model=model, embed=embed)
+    own = OwnCode(
+        load_data=load_data,
+        train=train,
+        evaluate=evaluate,
+        describe=describe,
+        model=model,
+        embed=embed,
+        metrics=metrics or {},
+    )
+    own.check("client_app")
+    check_metric_names(own.metrics, "metrics of client_app")
+    if own.metrics and train is not None and embed is None:
+        raise OptionError(NO_EMBED)
     from flwr.clientapp import ClientApp
 
     app = ClientApp()

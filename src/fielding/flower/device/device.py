@@ -1,6 +1,7 @@
 """A device: a runtime of one client with files, whose answers may be asked for twice."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -19,9 +20,9 @@ from fielding.flower.device.observe import (
     model_key,
     observer_model_key,
 )
-from fielding.flower.device.own_code import OwnCode, OwnCompute
+from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.rule import DeviceRule
-from fielding.flower.device.samples import FARTHEST, NOTHING, DeviceNode, Job, Kept, checked_samples
+from fielding.flower.device.samples import FARTHEST, NOTHING, Kept, checked_samples
 from fielding.flower.device.state import (
     MEMORY,
     STATE,
@@ -59,6 +60,7 @@ from fielding.flower.wire.orders import (
     WorkRule,
 )
 from fielding.rng import client_key
+from fielding.runtime.own_code import DeviceNode, OwnCompute
 from fielding.runtime.runtime import ClientRuntime
 from fielding.runtime.workers import Compute, Workers
 from fielding.training.factory import ModelRequest, trainer_for
@@ -222,25 +224,35 @@ class Device:
         store: DeviceStore,
         *,
         seed: int,
-        job: Job | None = None,
+        here: DeviceNode | None = None,
         state: DeviceState | None = None,
         served: ServedView | None = None,
     ) -> ClientRuntime:
         """Return the runtime of this one client; there is at least one sample.
 
-        With ``served`` it has experts, of which the device knows what ``state`` says.
+        With ``served`` it has experts, of which the device knows what ``state`` says. ``here``: where the user's own
+        code trains; None if nothing is trained.
         """
         serving, compute = work.serving, None
         if self._own.train is not None:
-            compute = OwnCompute(self._own, store, layout, work, job)
+            visit = None if here is None else lambda _client, _round_index: nullcontext(here)
+            compute = OwnCompute(self._own, store, layout, mix_rate=work.mix_rate, seed=seed, visit=visit)
             serving = replace(serving, fine_tune=0)
         keys = np.array([client_key(work.client)], dtype=np.uint64)
         made: Compute = compute or Workers(self._trainer(layout, work, store.kept))
         if served is None or compute is not None:  # code of one's own shows no features
-            return ClientRuntime(store, made, work.local, serving=replace(serving, experts=()), seed=seed, keys=keys)
-        has_heads = served.heads is not None
-        runtime = ClientRuntime(store, made, work.local, serving=serving, has_heads=has_heads, seed=seed, keys=keys)
-        if runtime.experts is not None:
+            serving = replace(serving, experts=())
+        runtime = ClientRuntime(
+            store,
+            made,
+            work.local,
+            serving=serving,
+            has_heads=served is not None and served.heads is not None,
+            metrics=self._own.metrics,
+            seed=seed,
+            keys=keys,
+        )
+        if runtime.experts is not None and served is not None:
             runtime.experts.know(served.heard, {} if state is None else state.experts)
         return runtime
 
@@ -271,7 +283,7 @@ class Device:
 
     def _train(self, order: TrainOrder, store: DeviceStore, here: DeviceNode, state: DeviceState) -> Updates | None:
         """Return what a job gives, as it did if it was done before; None if there are no samples for it."""
-        rule, plan = order.work.local, order.plan
+        plan = order.plan
         training = store.training(order.round_index) if plan.blocks is None else store.training_blocks(ME, plan.blocks)
         if not training.sizes[0]:
             return None
@@ -279,19 +291,8 @@ class Device:
         done = read_training(here.folder, digest)
         if done is not None:
             return done
-        job = Job(
-            round_index=order.round_index,
-            n_steps=rule.n_steps,
-            batch_size=rule.batch_size,
-            learning_rate=rule.rate.at(order.round_index),
-            momentum=rule.momentum,
-            weight_decay=rule.weight_decay,
-            prox=rule.prox,
-            seed=order.seed,
-            node=here,
-        )
         runtime = self._runtime(
-            order.layout, order.work, store, seed=order.seed, job=job, state=state, served=order.served
+            order.layout, order.work, store, seed=order.seed, here=here, state=state, served=order.served
         )
         runtime.begin(order.round_index)
         memory, local = read_memory(here.folder), runtime.local

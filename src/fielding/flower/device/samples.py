@@ -1,151 +1,23 @@
-"""What passes between Fielding and a user's own code on a device: samples, models and scores."""
+"""The samples of a device: as ``load_data`` gives them, checked, and as they are kept."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Codes, Counts, Features, Floats, Json, Mask
+from fielding._typing import Codes, Counts, Features, Floats, Mask
 from fielding.client.arrivals import checked_column
 from fielding.errors import CheckpointError, InputError
+from fielding.runtime.own_code import DeviceNode, Samples
 
 TEST_SHARE = 0.2  # share of samples that are tested on and never trained on, unless load_data says which
 FARTHEST = 2**31  # rounds before the start beyond this are mistakes
 
-Tensors: TypeAlias = dict[str, npt.NDArray[np.float32]]
-"""A model as a user's own code takes it: arrays by name, as in a state dict."""
-
-
-class Stateful(Protocol):
-    """A torch module, as far as it matters here: it has a state dict."""
-
-    def state_dict(self) -> Mapping[str, Any]: ...  # noqa: D102
-
-
-AnyModel: TypeAlias = Mapping[str, Any] | Stateful
-"""A model as a user's own code may give it: arrays or tensors by name, or a torch module."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Samples:
-    """Samples of a device.
-
-    Parameters
-    ----------
-    x
-        Features as the model takes them, shape ``(n_samples, ...)``; they become float32.
-    y
-        Labels as positions in the class list, shape ``(n_samples,)``.
-    is_test
-        Which ones are for tests alone, same shape; None: a fifth, chosen by a hash of their content.
-    rounds
-        In which round each arrived, below 0 before the start, same shape; None: now.
-    """
-
-    x: npt.ArrayLike
-    y: npt.ArrayLike
-    is_test: npt.ArrayLike | None = None
-    rounds: npt.ArrayLike | None = None
-
-    def __len__(self) -> int:
-        return len(np.asarray(self.y))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceNode:
-    """Where a user's own code runs.
-
-    Parameters
-    ----------
-    partition
-        The part of the data that this node holds, if its node config names one (``partition-id``).
-    config
-        The node config and, below it, the run config.
-    folder
-        For files of one's own: kept between messages and restarts, apart for every run.
-    since
-        The round of the last samples that were taken in; None: none ever were, or what was known of them is lost.
-    """
-
-    partition: int | None
-    config: Mapping[str, Json]
-    folder: Path
-    since: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """How the server wants a model trained; one's own code may take it as advice.
-
-    Parameters
-    ----------
-    seed
-        Of draws; with the round it makes them repeatable.
-    node
-        Where this is: its config has settings of one's own (``own.epochs``), its folder is for files of one's own.
-    """
-
-    round_index: int
-    n_steps: int
-    batch_size: int
-    learning_rate: float
-    momentum: float
-    weight_decay: float
-    prox: float
-    seed: int
-    node: DeviceNode
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Fitted:
-    """What training gave.
-
-    Parameters
-    ----------
-    model
-        Arrays or torch tensors under the names and in the shapes that came, as a state dict, or a torch module.
-    n_samples, loss
-        How many samples it was trained on, and the mean loss over them.
-    square_loss
-        Mean of the squared losses; None: the square of the mean.
-    """
-
-    model: AnyModel
-    n_samples: int
-    loss: float
-    square_loss: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """How a model does: how many samples were tested, how many of them it gets right, and its mean loss."""
-
-    n_test: int
-    correct: int
-    loss: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Embedded:
-    """What a model makes of samples, a row each.
-
-    ``features``: what goes into its last layer, shape ``(n_samples, n_features)``; ``scores``: of the classes, before
-    softmax, shape ``(n_samples, n_classes)``.
-    """
-
-    features: npt.ArrayLike
-    scores: npt.ArrayLike
-
-
 LoadData: TypeAlias = Callable[[DeviceNode, int], Samples | None]
 """Returns the samples that came after round ``node.since``, up to a round; may be asked again for the same ones."""
-Train: TypeAlias = Callable[[Tensors, Samples, Job], Fitted]  # trains a model
-Evaluate: TypeAlias = Callable[[Tensors, Samples], Scored]  # tests a model
-Embed: TypeAlias = Callable[[Tensors, Samples], Embedded]  # looks at samples with a model
 Describe: TypeAlias = Callable[[Samples, int], Floats]
 """Returns what stands for a window of training samples, shape ``(n_features,)``; the number is that of classes."""
 

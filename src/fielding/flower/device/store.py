@@ -53,7 +53,15 @@ class DeviceStore:
 
     def moments(self, rows: Counts) -> Counts:
         """Return the round in which each row came."""
+        return self.rounds(rows)
+
+    def rounds(self, rows: Counts) -> Counts:
+        """Return the round in which each row came, below 0 before the start."""
         return self.kept.rounds[self.slots(rows)]
+
+    def is_test(self, rows: Counts) -> Mask:
+        """Return which rows are for tests alone."""
+        return self.kept.is_test[self.slots(rows)]
 
     def all_rows(self) -> Counts:
         """Return the places of all samples that the device still has."""
@@ -103,7 +111,7 @@ class DeviceStore:
 
     def intervals(self, rows: Counts) -> Counts:
         """Return the interval in which each row came."""
-        return self._rule.interval_of(self.kept.rounds[self.slots(rows)])
+        return self._rule.interval_of(self.rounds(rows))
 
     def places(self, rows: Counts) -> Counts:
         """Return the rows: they are places."""

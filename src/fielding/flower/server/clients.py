@@ -1,6 +1,7 @@
 """The clients behind Flower's nodes, as an engine drives them: one exchange per round."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -536,7 +537,15 @@ class FlowerClients:
         # What clients do to a model counts only if all of them have it.
         names = [name for name in TREATMENTS if found and all(name in scores.also for _, scores in found)]
         also = {name: _stack_scores(tested, [scores.also[name] for _, scores in found]) for name in names}
-        return {"window": replace(_stack_scores(tested, [scores for _, scores in found]), also=also)}
+        # A metric of the user's own counts if at least half of them have it: one device cannot fill the logs.
+        sent = Counter(name for _, scores in found for name in scores.metrics)
+        metrics = {
+            name: np.array([scores.metrics[name][0] if name in scores.metrics else np.nan for _, scores in found])
+            for name, n_sent in sent.items()
+            if 2 * n_sent >= len(found)
+        }
+        window = _stack_scores(tested, [scores for _, scores in found])
+        return {"window": replace(window, also=also, metrics=metrics)}
 
     def concepts(self) -> None:
         """Return None: a deployment does not know the true concepts."""

@@ -39,8 +39,6 @@ from fielding.engine.round import Federation
 from fielding.engine.runner import Rules, Runner, Watch, under
 from fielding.errors import CheckpointError, InputError, OptionError, echo
 from fielding.federation.aggregation import Aggregator
-from fielding.flower.device.own_code import named_arrays, parameter_names
-from fielding.flower.device.samples import AnyModel, Tensors
 from fielding.flower.server.clients import FlowerClients, OrderBook
 from fielding.flower.server.contacts import Presence
 from fielding.flower.server.device_rule import device_record, roll_call_of
@@ -54,6 +52,7 @@ from fielding.records.run_checkpoint import DRIVER
 from fielding.records.run_folder import RunFolder, check_free, check_same_config, claim_folder, read_manifest
 from fielding.reporting.report_page import report_page
 from fielding.runtime.experts import told_names
+from fielding.runtime.own_code import AnyModel, Tensors, first_model_of
 from fielding.runtime.serve import Serving
 from fielding.traces.histograms import WindowPlan
 from fielding.training.head import NO_HEAD, head_size
@@ -66,23 +65,6 @@ FirstModel: TypeAlias = Callable[[], AnyModel]
 FILE, KIND = "first_model.ckpt", "first model"
 
 
-def own_first_model(first_model: FirstModel) -> tuple[Models, Layout]:
-    """Return the first model of the user's own code, parameters before anything else in it, or raise."""
-    given = first_model()
-    tensors = named_arrays(given, "first_model")
-    parameters = parameter_names(given, tensors)
-    names = tuple(sorted(tensors, key=lambda name: name not in parameters))
-    for name in names:
-        if not np.isfinite(tensors[name]).all():
-            raise InputError(f"{name!r} in the model that first_model gave holds NaN or infinity; begin with numbers")
-    layout = Layout(
-        names=names,
-        shapes=tuple(tensors[name].shape for name in names),
-        n_parameters=sum(name in parameters for name in names),
-    )
-    return layout.flat(tensors), layout
-
-
 def keep_first_model(first_model: FirstModel, folder: Path, *, is_begun: bool) -> FirstModel:
     """Return a function that gives the model that the run in a folder began with, or begins with.
 
@@ -92,7 +74,7 @@ def keep_first_model(first_model: FirstModel, folder: Path, *, is_begun: bool) -
     def keep() -> AnyModel:
         path = folder / FILE
         if not (is_begun and path.exists()):
-            model, layout = own_first_model(first_model)
+            model, layout = first_model_of(first_model(), "first_model")
             values = {"layout": layout.record()}
             write_contents(Contents(values=values, arrays={"model": model}, progress={}, kind=KIND), path)
             return _KeptModel(model=model, layout=layout)
@@ -107,7 +89,7 @@ def keep_first_model(first_model: FirstModel, folder: Path, *, is_begun: bool) -
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _KeptModel:
-    """A model with the methods of a torch module that :func:`own_first_model` calls."""
+    """A model with the methods of a torch module that :func:`fielding.runtime.own_code.first_model_of` calls."""
 
     model: Models
     layout: Layout
@@ -197,6 +179,9 @@ def check_deployable(config: Config) -> None:
     for key, value, usual in (
         ("trace.liars", config.trace.liars, 0.0),
         ("clock.availability", config.clock.availability, None),
+        ("evaluation.metrics", config.evaluation.metrics, None),
+        ("training.loss", config.training.loss, None),
+        ("training.optimizer", config.training.optimizer, None),
     ):
         if value != usual:
             raise OptionError(f"{key} is {echo(value)}, which works in the simulator alone; leave it out")
@@ -347,7 +332,7 @@ def set_up_run(deployment: Deployment, config: Config, *, run_id: str) -> RunSet
 def _first_model(deployment: Deployment, config: Config) -> tuple[Models, Layout, Callable[[int], Models] | None]:
     """Return the model that training starts from, what its numbers mean, and how another is drawn, if it can be."""
     if deployment.first_model is not None:
-        model, layout = own_first_model(deployment.first_model)
+        model, layout = first_model_of(deployment.first_model(), "first_model")
         if config.serving.correction != "none":
             layout, model = extend_layout(layout, deployment.classes), append_even_mix(model, deployment.classes)
         return model, layout, None

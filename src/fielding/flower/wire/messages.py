@@ -57,11 +57,13 @@ from fielding.flower.wire.orders import (
     WorkRule,
     one_line,
 )
+from fielding.runtime.own_code import check_metric_names
 from fielding.training.layout import Layout
 
 if TYPE_CHECKING:
     from flwr.app import ArrayRecord, RecordDict
 
+OWN_METRIC = "metric/"  # before the name of a metric of the user's own
 PROTOCOL = 3  # which of our own agreements a message follows; it goes up when a message of old would be misread
 MESSAGE_TYPES: dict[Verb, str] = {
     "train": "train",
@@ -540,7 +542,7 @@ def _test_metrics(scores: ClientScores) -> dict[str, int | float | list[float]]:
         for what in ("weights", "losses", "correct"):
             if numbers := getattr(also, f"expert_{what}"):
                 metrics[f"expert-{what}"] = [one[0].item() for one in numbers.values()]
-    return metrics
+    return metrics | {f"{OWN_METRIC}{name}": float(values[0]) for name, values in scores.metrics.items()}
 
 
 def reply_from(records: "RecordDict", verb: Verb, expected: Expected) -> Answer:
@@ -616,7 +618,10 @@ def _probe_reply(records: "RecordDict") -> ProbeReply:
 
 def _evaluate_reply(records: "RecordDict", expected: Expected) -> EvaluateReply:
     _check_names(records, {"metrics"})
-    metrics = _convert(_values(records, "metrics"), _Tested, "metrics")
+    given = _values(records, "metrics")
+    own = {name.removeprefix(OWN_METRIC): given.pop(name) for name in list(given) if name.startswith(OWN_METRIC)}
+    metrics, values = _convert(given, _Tested, "metrics"), _convert(own, dict[str, float], "metrics")
+    check_metric_names(values, "metrics of one's own")
 
     def scores(correct: int, loss: float) -> ClientScores:
         if correct > metrics.n_test:
@@ -647,7 +652,8 @@ def _evaluate_reply(records: "RecordDict", expected: Expected) -> EvaluateReply:
         also["served"] = replace(also["served"], expert_weights=weights, expert_losses=losses, expert_correct=right)
     if not metrics.n_test:
         return EvaluateReply(scores=NO_SCORES)
-    return EvaluateReply(scores=replace(plain, also=also))
+    measured = {name: np.array([one if abs(one) <= LARGEST_LOSS else math.nan]) for name, one in values.items()}
+    return EvaluateReply(scores=replace(plain, also=also, metrics=measured))
 
 
 def _by_expert(given: list[Any] | UnsetType, names: Sequence[str]) -> dict[str, npt.NDArray[Any]]:

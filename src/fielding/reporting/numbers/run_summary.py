@@ -175,7 +175,8 @@ def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> di
     Among others ``final_from_round`` and ``n_final_evaluations``, what the final figures are means over (None and 0 if
     no client was tested); the three scores ``final_accuracy`` (of the window), ``final_newest_accuracy`` and
     ``final_next_accuracy``, the last over those evaluations that have an interval to come; final figures that end in
-    ``_corrected``, ``_tuned`` and ``_served`` if clients do that to their models; ``n_trained``, trainings that came
+    ``_corrected``, ``_tuned`` and ``_served`` if clients do that to their models; ``final_metric/NAME`` and its kin of
+    metrics of the user's own; ``n_trained``, trainings that came
     back in time, and ``n_failed``, those of them that gave no finite model; ``n_reports``, and ``n_first_reports``,
     those of them by which a client joined (None where there is no coordinator that knows). ``gap``: rounds between
     arrivals of data.
@@ -195,6 +196,7 @@ def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> di
     }
     known = {name: value for name, value in otherwise.items() if value is not None}
     following = {"final_next_accuracy": final_mean(rounds, "next_accuracy")}
+    own = {name: f"final_{name}" for row in final for name in row if "metric/" in name}
     # Until the next release under the old name, too, what had it.
     before = {
         name.replace("next", "prequential"): value
@@ -212,6 +214,7 @@ def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> di
         "final_accuracy_weighted": final_mean(rounds, "accuracy_weighted"),
         "worst_decile": final_mean(rounds, "worst_decile"),
         **known,
+        **{final_name: final_mean(rounds, name) for name, final_name in own.items()},
         **before,
         "final_ari": final_mean(rounds, "ari"),
         "dip": largest_dip(rounds, gap),

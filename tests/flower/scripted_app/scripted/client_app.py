@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding.flower.device.client_app import client_app
-from fielding.flower.device.samples import DeviceNode, Fitted, Job, Samples, Scored, Tensors
+from fielding.runtime.own_code import DeviceNode, Fitted, Job, Samples, Scored, Tensors
 
 KINDS = "ABC"
 RARE = 3
