@@ -215,7 +215,7 @@ def test_each_variant_is_checked_once_however_many_seeds_there_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checked: list[str] = []
-    monkeypatch.setattr(checked_variants, "check_config", lambda config: checked.append(config.method.name))
+    monkeypatch.setattr(checked_variants, "check_config", lambda config, **_given: checked.append(config.method.name))
 
     found = comparison(tmp_path / "out", "fielding", "global", seeds=50)
 

@@ -115,7 +115,7 @@ def test_no_run_at_a_time_is_refused(tmp_path: Path) -> None:
 
 def test_what_has_no_summary_is_still_to_be_done(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "summary.json").write_text("{}")
+    (tmp_path / "a" / "summary.json").write_text('{"n_rounds": 0}')
     (tmp_path / "b").mkdir()
 
     assert unfinished(["a", "b", "c"], tmp_path) == ["b", "c"]

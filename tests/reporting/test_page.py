@@ -258,9 +258,8 @@ def test_the_contents_list_names_the_parts_stays_in_sight_and_marks_where_one_is
     assert page.locator("h2.part").all_inner_texts() == list(PARTS)
     for part in ("Cost", "Clients"):
         page.locator("#contents").get_by_role("link", name=part, exact=True).click()
-        page.wait_for_function("document.querySelector('#contents [aria-current]')", polling=50)
-        page.wait_for_timeout(100)
-        assert page.locator("#contents > li > a[aria-current]").all_inner_texts() == [part]
+        current = "[...document.querySelectorAll('#contents > li > a[aria-current]')].map(one => one.innerText).join()"
+        page.wait_for_function(f"part => {current} === part", arg=part, polling=50)  # once it has scrolled there
         box, head = page.locator("#side").bounding_box(), page.locator(f"#part-{part.lower()}").bounding_box()
         assert box is not None
         assert head is not None

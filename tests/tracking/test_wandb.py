@@ -62,8 +62,9 @@ def test_a_stopped_and_resumed_run_stays_one_run_and_tells_no_round_twice(tmp_pa
         run(table(), tmp_path / "run", start=Start(resume=True), watch=watch, page=False)
 
     assert [one["_step"] for one in history_in(tmp_path / "run")] == list(range(N_ROUNDS))
-    identities = {path.name.rpartition("-")[2] for path in (tmp_path / "run" / "wandb").glob("offline-run-*")}
-    assert len(identities) == 1
+    files = [path.name for path in (tmp_path / "run" / "wandb").glob("offline-run-*/*.wandb")]
+    assert len(files) == 2
+    assert len(set(files)) == 1
 
 
 def test_a_file_that_was_cut_short_is_read_as_far_as_it_goes(tmp_path: Path) -> None:

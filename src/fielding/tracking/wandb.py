@@ -55,6 +55,8 @@ class Wandb:
         target = f"{self._entity or ''}/{self._project}"
         known = recall_place(run.folder, self.name, target)
         identity, now = known or uuid.uuid4().hex[:8], mode()
+        # Before there is a new file, which is not whole yet.
+        last = -1 if known is None or now != "offline" else _last_step(run.folder / FOLDER, identity)
         settings = {"mode": now, "silent": True, "console": "off", "disable_git": True}
         self._run = wandb.init(
             entity=self._entity,
@@ -70,7 +72,7 @@ class Wandb:
         if known is None:
             remember_place(run.folder, self.name, target, place=identity)
             return 0
-        return _last_step(run.folder / FOLDER, identity) + 1 if now == "offline" else int(self._run.step)
+        return last + 1 if now == "offline" else int(self._run.step)
 
     def add(self, round_index: int, figures: Figures) -> None:
         """Write the figures of a round."""
@@ -99,7 +101,7 @@ def mode() -> str:
 def _last_step(folder: Path, identity: str) -> int:
     """Return the last round in the files of a run; -1 if there is none that can be read."""
     last = -1
-    for path in sorted(folder.glob(f"offline-run-*-{identity}/run-{identity}.wandb")):
+    for path in sorted(folder.glob(f"offline-run-*/run-{identity}.wandb")):
         for record in read_records(path):
             items = {(one.key or ".".join(one.nested_key)): one.value_json for one in record.history.item}
             if ALWAYS_THERE in items:
@@ -114,7 +116,7 @@ def read_records(path: Path) -> Iterator[Any]:
 
     make_record: Any = wandb_internal_pb2
     store: Any = DataStore()
-    with closing(store), suppress(AssertionError, OSError, ValueError):  # what a killed process left behind
+    with closing(store), suppress(Exception):  # of a file that a killed process left behind, it raises whatever
         store.open_for_scan(str(path))
         while (data := store.scan_data()) is not None:
             record = make_record.Record()
