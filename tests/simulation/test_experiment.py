@@ -62,6 +62,14 @@ def test_a_callback_that_returns_nothing_stops_nothing(watch: Watch) -> None:
     assert run(table(rounds=3), own=Own(samples=small_pool()), watch=watch).summary is not None
 
 
+def test_a_progress_bar_takes_no_callback_away() -> None:
+    notes: list[str] = []
+    table_of_many = table(rounds=1, training={"participants": 1000})
+    run(table_of_many, own=Own(samples=small_pool()), watch=Watching(on_note=notes.append), progress=True)
+
+    assert any("participants is 1000" in note for note in notes)
+
+
 def test_a_callback_that_returns_false_stops_the_run() -> None:
     stopped = run(table(rounds=3), own=Own(samples=small_pool()), watch=lambda _row: False)
 

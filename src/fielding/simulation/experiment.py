@@ -364,9 +364,11 @@ def run(
         raise InputError("a run can only be resumed from a folder; name it")
     is_shown = watch is None and is_seen() if progress is None else progress
     with progress_bar("preparing", settled.rounds, quiet=not is_shown) as bar:
-        watching = watch if isinstance(watch, Watching) else Watching(after_round=watch or (lambda _row: True))
+        watching = Watching(on_note=note_down) if is_shown else Watching()
+        if watch is not None:
+            watching = watch if isinstance(watch, Watching) else replace(watching, after_round=watch)
         if is_shown:
-            watching = replace(watching, on_note=note_down).shown_by(bar, settled.rounds)
+            watching = watching.shown_by(bar, settled.rounds)
         if out is not None:
             return _run_into(Path(out), settled, own, start, watching, page=page)
         scratch = ScratchFolder()
