@@ -3,6 +3,7 @@
 import netrc
 import os
 import shlex
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -16,6 +17,7 @@ from fielding.tracking.tracker import ALWAYS_THERE, Ending, Figures, TrackedRun,
 PROJECT = "fielding"  # if none is named
 FOLDER = "wandb"  # the folder that Weights & Biases makes within that of a run
 HOST = "api.wandb.ai"
+PATIENCE = 10.0  # seconds for the process of Weights & Biases to write out a file
 
 
 class Wandb:
@@ -85,7 +87,10 @@ class Wandb:
         run, self._run = self._run, None
         if run is not None:
             run.summary.update(dict(figures))
+            path = Path(run.settings.sync_file)
             run.finish(exit_code=int(ending == "failed"))
+            if mode() == "offline":
+                _wait_until_whole(path)
 
 
 def mode() -> str:
@@ -107,6 +112,13 @@ def _last_step(folder: Path, identity: str) -> int:
             if ALWAYS_THERE in items:
                 last = max(last, int(items["_step"]))
     return last
+
+
+def _wait_until_whole(path: Path) -> None:
+    """Wait until a file ends as it should: its own process writes it, at times after it said that it had finished."""
+    end = time.monotonic() + PATIENCE
+    while not any(record.HasField("exit") for record in read_records(path)) and time.monotonic() < end:
+        time.sleep(0.05)
 
 
 def read_records(path: Path) -> Iterator[Any]:
