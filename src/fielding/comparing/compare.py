@@ -101,7 +101,7 @@ def compare(
     """Run methods, or other variants of a config, on the same seeds and compare them.
 
     What is whole in the folder is not run again, what was stopped goes on, what failed is tried again. Each run has a
-    process of its own: a script must call this below ``if __name__ == "__main__":``.
+    process of its own.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any, TypeAlias
 
 from fielding._typing import Json
@@ -152,8 +152,7 @@ def sweep_in_processes(
     ``samples`` are the caller's own, in place of what the configs name. They, and parts that configs name but that
     cannot be imported, are sent to the processes.
 
-    A script that calls this must do so below ``if __name__ == "__main__":``, as the new processes load it. Runs share
-    the cores evenly, unless a config says how many ``workers`` it wants.
+    Runs share the cores evenly, unless a config says how many ``workers`` it wants.
 
     Returns what became of each run, in the order given; those that were stopped on the way, or not begun, are left out.
     """
@@ -255,8 +254,6 @@ def _texts(value: Json) -> Iterator[str]:
 
 def run_in_processes(jobs: Iterable[RunJob], *, n_jobs: int, following: Following) -> dict[str, Finished]:
     """Do some runs, or what is left of them, each in a process of its own, ``n_jobs`` at a time, in the order given.
-
-    A script that calls this must do so below ``if __name__ == "__main__":``, as the new processes load it.
 
     Returns what became of each run that ended; those that were stopped are left out. If this process is interrupted,
     the others are killed; what their runs committed is kept.
@@ -395,12 +392,15 @@ def _inherited_by_child() -> Iterator[None]:
     The signal is only held back here, so that none is lost to the parent itself.
     """
     missing = [name for name in THREADS if name not in os.environ]
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")  # a new process loads that of its parent, and would run it again
     os.environ.update(dict.fromkeys(missing, "1"))
     can_mask = hasattr(signal, "pthread_sigmask")
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if can_mask else set()
     try:
         yield
     finally:
+        sys.modules["__main__"] = script
         if can_mask:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         for name in missing:

@@ -9,7 +9,7 @@ from tests.traces.scenarios.pools import concepts_of, histograms, image_pool, re
 
 
 def test_defaults_are_those_that_the_demo_promises() -> None:
-    assert Places() == Places(places=4, alpha=0.5, share=0.3, looks=True)
+    assert Places() == Places(places=4, alpha=0.5, share=0.3, at_first=0, looks=True)
 
 
 def test_images_are_turned_by_90_degrees_times_the_place() -> None:
@@ -56,8 +56,29 @@ def test_one_place_is_a_scenario_without_drift() -> None:
     assert not concepts_of(schedule).any()
 
 
+def test_places_that_open_halfway_fill_until_all_are_equally_full() -> None:
+    request = request_for(2000, 8, n_first=2)
+    concepts = concepts_of(Places(at_first=2, share=0.0).deal(image_pool(), request, seed=1))
+
+    assert request.halfway == 5
+    assert (concepts[:5] < 2).all()
+    assert (concepts[:5] == concepts[0]).all()
+    assert (concepts[5:] == concepts[5]).all()
+    assert np.bincount(concepts[5]) == pytest.approx([500] * 4, abs=75)  # within 4 standard deviations
+    stayed = concepts[5] == concepts[4]
+    assert (stayed == (concepts[5] < 2)).all()
+
+
+def test_all_places_at_first_are_the_same_as_none_to_open() -> None:
+    dealt = [Places(at_first=count).deal(image_pool(), request_for(), seed=1) for count in (0, 4)]
+
+    assert (concepts_of(dealt[0]) == concepts_of(dealt[1])).all()
+
+
 def test_knobs_out_of_range_are_errors() -> None:
     with pytest.raises(OptionError, match="places is 0"):
         Places(places=0)
     with pytest.raises(OptionError, match="share is 30"):
         Places(share=30)
+    with pytest.raises(OptionError, match="at_first is 5"):
+        Places(at_first=5)

@@ -38,7 +38,7 @@ def scenario_named(name: str, options: Mapping[str, Json] | None = None) -> Scen
     Examples
     --------
     >>> scenario_named("places", {"share": 0.1})
-    Places(places=4, alpha=0.5, share=0.1, looks=True)
+    Places(places=4, alpha=0.5, share=0.1, at_first=0, looks=True)
     """
     made: Scenario = SCENARIOS.make(name, options)
     return made

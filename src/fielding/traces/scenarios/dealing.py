@@ -62,15 +62,23 @@ def other_states(states: Counts, n_states: int, drawn: Units) -> Counts:
     return np.asarray((states + 1 + wholes(n_states - 1, drawn)) % n_states)
 
 
-def wander(request: DealRequest, n_states: int, *, share: float, seed: int, every: int = 1) -> Membership:
+def wander(
+    request: DealRequest, n_states: int, *, share: float, seed: int, every: int = 1, n_at_first: int | None = None
+) -> Membership:
     """Return the state of each client in each interval, shape ``(n_intervals, n_clients)``.
 
     With one state no client moves, else with the chance ``share`` at every event; the first is at ``request.n_first``.
+    If there are only ``n_at_first`` states at first, the others come halfway, and as many clients go there at once as
+    make all equally likely.
     """
     keys = client_keys(request)
+    n_all, n_states = n_states, n_states if n_at_first is None else n_at_first
     states = np.empty((request.n_intervals, request.n_clients), dtype=np.int32)
     states[: request.n_first] = today = first_states(request, n_states, seed=seed)
     for interval in range(request.n_first, request.n_intervals):
+        if interval == request.halfway and n_states < n_all:
+            anywhere = wholes(n_all, units(seed, "new states", keys))
+            today, n_states = np.where(anywhere < n_states, today, anywhere), n_all
         if (interval - request.n_first) % every == 0:
             elsewhere = other_states(today, n_states, units(seed, "where to", interval, keys))
             today = np.where(drifters(request, seed, share=share, event=interval), elsewhere, today)

@@ -97,4 +97,4 @@ class NewLabel:
         n_intervals = request.n_intervals - request.n_ahead
         if self.at >= n_intervals:
             raise OptionError(f"at is {self.at}, but there are {n_intervals} intervals; give a lower one")
-        return self.at or request.n_first + (n_intervals - request.n_first) // 2
+        return self.at or request.halfway

@@ -23,6 +23,9 @@ class Places:
         The parameter of the Dirichlet distribution of their label mixes.
     share
         The chance of a client to move to another place at an event.
+    at_first
+        How many of the places are open at first; 0: all. The others open halfway, and clients move there until all
+        places are equally full.
     looks
         Whether places look different: images are turned by 90 degrees times the number of the place (so the fifth
         place looks like the first again), vectors undergo an affine change of full intensity; place 0 is as it is.
@@ -38,18 +41,20 @@ class Places:
     places: int = 4
     alpha: float = 0.5
     share: float = 0.3
+    at_first: int = 0
     looks: bool = True
 
     def __post_init__(self) -> None:
         check_whole("places", self.places, low=1, high=MOST_CONCEPTS)
         check_alpha(self.alpha)
         check_share("share", self.share)
+        check_whole("at_first", self.at_first, low=0, high=self.places)
         check_flag("looks", self.looks)
 
     def deal(self, pool: Pool, request: DealRequest, *, seed: int) -> Schedule:
         """Return who sees which sample when; the concept is the place."""
         looks = place_looks(pool, self.places, seed=seed) if self.looks else (AS_IS,)
-        concepts = wander(request, self.places, share=self.share, seed=seed)
+        concepts = wander(request, self.places, share=self.share, seed=seed, n_at_first=self.at_first or self.places)
         view = View(
             concepts=concepts,
             mixes=concept_mixes(pool, self.places, alpha=self.alpha, seed=seed),

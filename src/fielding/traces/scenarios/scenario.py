@@ -64,6 +64,11 @@ class DealRequest:
                 "are too many to deal; lower one of them until there are fewer than 2^27 in all"
             )
 
+    @property
+    def halfway(self) -> int:
+        """The interval in the middle of those that begin after the training did."""
+        return self.n_first + (self.n_intervals - self.n_ahead - self.n_first) // 2
+
 
 class Scenario(Protocol):
     """A way in which the data of clients differ and drift: frozen, its fields are its knobs, each with a default."""
