@@ -7,7 +7,7 @@ from experiments.peers.benchmarks import Benchmark, base_table
 from experiments.peers.rows import PARTNERS, ROWS, Settings, rows_on, settings_of
 from experiments.peers.tuning import Choice, chosen_for
 from experiments.reproduce.results import Results, as_served, results_of
-from experiments.reproduce.tables import COLUMNS, COSTS, Cells
+from experiments.reproduce.tables import COLUMNS, Cells
 from experiments.sweeping import forget_changed, telling
 from fielding._typing import Json
 from fielding.comparing.compare import run_comparison
@@ -19,6 +19,8 @@ from fielding.reporting.numbers.paired import COVERAGE, holm, paired_p
 REFERENCE = "global"
 ACCURACIES = ("accuracy", "gain", "next", "next gain", "newest", "worst")
 """Columns of the table of accuracies: corrected and tuned models have rows of their own here."""
+COSTS = ("all hours", "hours", "down", "up", "client hours", "moves", "reclusterings", "clusters")
+"""Columns of the table of costs: what the pages talk about."""
 
 
 def variants(benchmark: Benchmark, choices: Mapping[str, Choice], names: Sequence[str]) -> dict[str, Settings]:
@@ -144,8 +146,8 @@ def cost_table(results: Results, names: Sequence[str]) -> Cells:
 
 
 def tuning_table(choices: Mapping[str, Choice], names: Sequence[str]) -> Cells:
-    """Return what was chosen for rows on the validation trace, and what came second, heads first."""
-    lines = [["method", "chosen", "score", "second", "its score", "runs", "search"]]
+    """Return what was chosen for rows on the validation trace, heads first."""
+    lines = [["method", "chosen", "runs", "search"]]
     for name in names:
         found = choices.get(name)
         if found is None:
@@ -155,9 +157,6 @@ def tuning_table(choices: Mapping[str, Choice], names: Sequence[str]) -> Cells:
             [
                 name,
                 _words(found["chosen"]),
-                _percent(found["score"]),
-                _words(found["runner_up"]),
-                _percent(found["runner_up_score"]),
                 str(sum(len(one["scores"]) for one in tried)),  # type: ignore[union-attr, index, arg-type, misc, call-overload]
                 _search_words(found),
             ]
@@ -177,7 +176,3 @@ def _search_words(found: Choice) -> str:
 def _words(settings: Json) -> str:
     pairs = settings.items() if isinstance(settings, dict) else ()
     return ", ".join(f"{key.rpartition('.')[2]} {value:.4g}" for key, value in pairs if isinstance(value, (int, float)))
-
-
-def _percent(value: Json) -> str:
-    return f"{100 * value:.1f}" if isinstance(value, (int, float)) and value >= 0 else "-"
