@@ -41,7 +41,7 @@ def test_the_same_command_goes_on_where_it_stopped_and_tells_the_result(stopped:
     assert done.returncode == 0, done.stderr
     assert log.read_bytes().startswith(before)
     heads = [line.split() for line in done.stdout.splitlines()[:4]]
-    assert heads[0] == ["method", "fielding", "moves", "static", "global"]
+    assert heads[0] == ["method", "auto", "fielding", "moves", "static", "global"]
     assert [words[:-4] for words in heads[1:]] == [["final", "accuracy"], ["newest"], ["next"]]
     assert "minus global" in done.stdout
     assert f"page:    {folder / 'report.html'}" in done.stdout

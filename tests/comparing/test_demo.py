@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fielding.comparing.compare import run_comparison
-from fielding.comparing.demo import CAVEAT, METHODS, SETTINGS, demo_page, plan_demo, write_demo_page
+from fielding.comparing.demo import CAVEAT, ROWS, SETTINGS, demo_page, plan_demo, write_demo_page
 from fielding.comparing.sweep import Following
-from fielding.config.reader import config_from
 from fielding.errors import InputError
 from fielding.reporting.report_page import read_report
 from tests.reporting.run_logs import DRAWN
@@ -40,27 +39,40 @@ def logs(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
-def test_the_numbers_of_the_demo_are_those_that_its_docs_tell() -> None:
-    config = config_from({**SETTINGS, "seed": 1, "method": {"name": "fielding"}})
+def test_the_numbers_of_the_demo_are_those_that_its_docs_tell(tmp_path: Path) -> None:
+    planned = plan_demo(tmp_path / "out", 1).configs
+    configs = {name.removesuffix("-1"): config for name, config in planned.items()}
 
-    assert (config.preset, config.rounds, config.training.participants) == ("paper", 200, 20)
-    assert (config.trace.clients, config.trace.gap, config.trace.window, config.trace.samples) == (100, 20, 20, 100)
-    assert (config.training.local_steps, config.training.batch_size, config.training.learning_rate) == (20, 20, 0.05)
-    assert (config.coordinator.detector, config.coordinator.tau) == ("any-change", 1 / 3)
+    assert list(configs) == ["auto", "fielding", "moves", "static", "global"]
+    for config in configs.values():
+        trace, training = config.trace, config.training
+        assert (config.rounds, training.participants, config.evaluation.every) == (200, 20, 10)
+        assert (trace.clients, trace.gap, trace.window, trace.samples) == (100, 20, 20, 100)
+        assert (training.local_steps, training.batch_size, training.learning_rate) == (20, 20, 0.05)
+        assert training == configs["fielding"].training
+    assert (configs["auto"].preset, configs["auto"].coordinator.representation) == (None, "auto")
+    assert {configs[name].preset for name in ("fielding", "moves", "static", "global")} == {"paper"}
+    assert (configs["fielding"].coordinator.detector, configs["fielding"].coordinator.tau) == ("any-change", 1 / 3)
 
 
 def test_every_method_runs_on_every_seed_and_is_held_against_the_global_model(whole: Path) -> None:
     summary = json.loads((whole / "summary.json").read_text())
 
-    for method in METHODS:
+    for method in ROWS:
         finals = [json.loads((whole / f"{method}-{seed}" / "summary.json").read_text()) for seed in (1, 2)]
         assert summary["methods"][method]["final_accuracy"]["per_seed"] == [one["final_accuracy"] for one in finals]
     assert summary["reference"] == "global"
     theirs = summary["methods"]["global"]["final_accuracy"]["per_seed"]
-    for method in ("fielding", "moves", "static"):
+    for method in ("auto", "fielding", "moves", "static"):
         ours = summary["methods"][method]["final_accuracy"]["per_seed"]
         expected = [one - other for one, other in zip(ours, theirs, strict=True)]
         assert summary["paired"][method]["final_accuracy"]["per_seed"] == expected
+
+
+def test_clients_of_auto_are_served_by_experts_and_those_of_the_paper_by_their_model(whole: Path) -> None:
+    found = json.loads((whole / "summary.json").read_text())["methods"]
+
+    assert [name for name in found if found[name]["final_accuracy_served"]["mean"] is not None] == ["auto"]
 
 
 def test_each_method_lacks_what_the_one_before_it_has(whole: Path) -> None:
@@ -69,7 +81,7 @@ def test_each_method_lacks_what_the_one_before_it_has(whole: Path) -> None:
         name: {one: found[name][one]["mean"] for one in ("moves", "reclusterings", "n_reports")} for name in found
     }
 
-    assert list(found) == ["fielding", "moves", "static", "global"]
+    assert list(found) == ["auto", "fielding", "moves", "static", "global"]
     assert counts["moves"]["moves"] > 0
     assert counts["moves"]["reclusterings"] == 0
     # A first report of each of the 12 clients, and nothing thereafter.
@@ -132,11 +144,11 @@ def test_the_page_draws_its_figures_without_a_network(page: "Page", whole: Path,
     page.wait_for_selector("h1")
     page.evaluate("window.fielding.drawAll()")
 
-    assert page.title() == "Do clusters pay off while clients move?"
+    assert page.title() == "Do clusters pay off while clients move and groups split?"
     assert page.locator(".js-plotly-plot:visible").count() == page.locator(f"{DRAWN}:visible").count() >= 10
     said = page.locator("body").inner_text()
     assert CAVEAT[:60] in said
-    assert "Every 20 rounds three clients in ten move." in said
+    assert "every 20 rounds one client in twenty moves" in said
     assert "This cannot be drawn" not in said
     assert page.locator(".card").count() >= 4
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
@@ -145,7 +157,7 @@ def test_the_page_draws_its_figures_without_a_network(page: "Page", whole: Path,
 def test_the_page_says_in_whole_sentences_how_much_was_run(whole: Path) -> None:
     lead = demo_page(*read_report([whole])).lead
 
-    assert "(preset paper, 8 rounds, 2 seeds, with 95 % intervals). Accuracy is measured with the model" in lead
+    assert "(8 rounds, 2 seeds, with 95 % intervals). Accuracy is the unweighted mean over clients" in lead
     assert lead.count("(") == lead.count(")")
-    assert "on the test samples of its window, and on samples of the interval to come" in lead
-    assert "(next). With the preset paper a client reports whenever" in lead
+    assert "on the test samples of their windows, and on samples of the interval to come" in lead
+    assert "auto does, the paper does not" in lead

@@ -1,4 +1,4 @@
-"""`fielding demo`: Fielding, parts of it and one global model on digits whose clients move between places."""
+"""`fielding demo`: Fielding, the paper's method, parts of it and one global model on drifting digits."""
 
 import shlex
 from pathlib import Path
@@ -18,12 +18,13 @@ def demo(
     as_json: JsonOutput = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train Fielding, parts of it and one global model on drifting digits, and show whether the clusters pay off.
+    """Train Fielding, the paper's method, parts of it and one global model on drifting digits, and compare them.
 
-    100 clients live in four places, each with its own mix of digits and its own look (turned by 90 degrees); every 20
-    rounds three in ten move. Compared are fielding, moves (which never groups everyone anew), static (the clusters of
-    the start) and global (one model). Writes what `fielding compare` writes. After Ctrl-C, the same command goes on
-    where it stopped.
+    100 clients live in two places, each with its own mix of digits and its own look (turned by 90 degrees); every 20
+    rounds one in twenty moves, and halfway two more places open, so that groups split. Compared are auto (what
+    Fielding makes of the paper's method), fielding (that method), moves (which never groups everyone anew), static
+    (the clusters of the start) and global (one model). Writes what `fielding compare` writes. After Ctrl-C, the same
+    command goes on where it stopped.
     """
     from fielding.comparing.demo import plan_demo, write_demo_page
 
