@@ -20,7 +20,7 @@ from mkdocs.structure.pages import Page
 LINK = re.compile(r"\[([^\[\]]*)\]\(((?:\.\./)+[^)#\s]*)(?:#[^)\s]*)?\)")
 ITEM = re.compile(r"(?:[-*]|\d+\.) ")
 FIRST = re.compile(r"(?:[-*]|1\.) ")
-DRAWING = re.compile(r'<img alt="([^"]*)" src="([^"]*assets/[\w-]+\.svg)"[^>]*>')
+DRAWING = re.compile(r'<img alt="[^"]*" src="((?:[\w.-]+/)*[\w-]+\.svg)"[^>]*>')
 ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):(?=<code>)")
 LISTED = {"decisions": "Decisions that a newcomer would question, each with what was measured."}
 
@@ -104,10 +104,11 @@ def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str:
     return "\n".join(lines)
 
 
-def on_page_content(html: str, config: MkDocsConfig, **_: Any) -> str:
+def on_page_content(html: str, page: Page, config: MkDocsConfig, **_: Any) -> str:
     """Put the drawings into the page, and take the roles of docstrings out."""
 
     def drawn(found: re.Match[str]) -> str:
-        return (Path(config.docs_dir) / "assets" / Path(found[2]).name).read_text("utf-8")
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(page.file.dest_uri), found[1]))
+        return (Path(config.docs_dir) / path).read_text("utf-8")
 
     return DRAWING.sub(drawn, ROLE.sub("", html))

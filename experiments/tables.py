@@ -13,7 +13,7 @@ Table = dict[str, Json]
 END = "<!-- end of what was measured -->"
 """Ends the part of a page that a program writes; what stands before and after it is by hand."""
 WIDTH = 100  # columns of Markdown text
-_KEPT = re.compile(r"\s*([|#>]|<!--|```)")  # tables, headings, quotes, marks and fences stay on their lines
+_KEPT = re.compile(r"\s*([|#>]|<!--|```|!\[)")  # tables, headings, quotes, marks, fences and images stay on their lines
 
 
 def merged(base: Mapping[str, Json], *changes: Mapping[str, Json]) -> Table:

@@ -85,6 +85,14 @@ def test_drawings_are_in_the_page(site: Path) -> None:
     assert len(drawn) == 4
 
 
+def test_figures_of_the_paper_are_in_their_pages(site: Path) -> None:
+    figures = sorted((ROOT / "docs" / "results" / "reproduce").glob("*.svg"))
+    pages = [(site / "results" / "reproduce" / f"{figure.stem}.html").read_text("utf-8") for figure in figures]
+
+    assert len(figures) == 17
+    assert all(page.count('class="drawing plot"') == 1 for page in pages)
+
+
 @pytest.mark.browser
 def test_search_works_from_a_folder(site: Path, page: "Page") -> None:
     page.goto((site / "index.html").as_uri())

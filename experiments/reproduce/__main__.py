@@ -1,11 +1,13 @@
 """The figures and tables of the paper on stand-ins for its data.
 
     python -m experiments.reproduce --list                what there is, most important first
-    python -m experiments.reproduce NAME... [--quick]     run, or go on; prints tables and writes a page
+    python -m experiments.reproduce NAME... [--quick]     run, or go on; prints tables, draws the figure, writes a page
     python -m experiments.reproduce all --jobs 2          everything, in the order of the list
+    python -m experiments.reproduce NAME --from-page      draw what the tables of the page hold; nothing is run
 
 Data come from FIELDING_DATA; --quick needs none and shows only that everything works. What is done in --out is not done
-again. Pages are in docs/results/reproduce; the quick form writes none unless --page names one.
+again. Pages are in docs/results/reproduce, with their figures; the quick form writes none unless --page names one. The
+figure of the paper, ours, is also with the runs, as OUT/NAME/NAME.svg.
 """
 
 import argparse
@@ -15,11 +17,21 @@ import time
 from pathlib import Path
 
 from experiments.reproduce import overhead, staged
-from experiments.reproduce.page import PAGES, index_part, measured_part, section, write_page
+from experiments.reproduce.page import (
+    PAGES,
+    index_part,
+    measured_in,
+    measured_part,
+    section,
+    write_illustrated,
+    write_page,
+)
+from experiments.reproduce.plots import draw
 from experiments.reproduce.reading import Experiment, names, read
 from experiments.reproduce.results import results_of
 from experiments.reproduce.running import Way, check_data, run_all
 from experiments.reproduce.tables import claim_table, course_table, measured_table, variant_tables
+from fielding.atomic import replaced_file
 from fielding.errors import FieldingError
 from fielding.records.manifest import write_json
 
@@ -40,7 +52,10 @@ def main() -> int:
     failed = []
     for name in names() if options.names == ["all"] else options.names:
         try:
-            tell(read(name), way, options.page)
+            if options.from_page:
+                redraw(read(name), options.page or PAGES / f"{name}.md")
+            else:
+                tell(read(name), way, options.page)
         except FieldingError as error:
             print(f"error: {error}", file=sys.stderr)
             failed.append(name)
@@ -53,12 +68,32 @@ def tell(experiment: Experiment, way: Way, page: Path | None) -> None:
     """Run an experiment, or what is left of it, print its tables, and write its page and the list of all."""
     part = reproduced(experiment, way)
     print(f"\n# {experiment.title}\n\n{part}", flush=True)
+    figure = None
+    if experiment.plot is not None:
+        drawn = figure_file(experiment, way)
+        print(f"\nfigure: {drawn}", flush=True)
+        figure = drawn.read_text(encoding="utf-8")
     if page is not None:
-        write_page(experiment.title, part, page)
+        write_illustrated(experiment, part, page, figure)
     elif not way.is_quick:
-        write_page(experiment.title, part, PAGES / f"{experiment.name}.md")
+        write_illustrated(experiment, part, PAGES / f"{experiment.name}.md", figure)
         everything = [read(name) for name in names()]
         write_page(INDEX_TITLE, index_part(_claims(way.out), everything), PAGES / "index.md")
+
+
+def redraw(experiment: Experiment, page: Path) -> None:
+    """Draw the figure of a page anew from its tables, for which no runs are needed; curves are not among them."""
+    if experiment.plot is None:
+        print(f"{experiment.name}: no figure in the paper")
+        return
+    part = measured_in(page)
+    write_illustrated(experiment, part, page, draw(experiment, part))
+    print(f"{experiment.name}: {page.with_suffix('.svg')}")
+
+
+def figure_file(experiment: Experiment, way: Way) -> Path:
+    """Return where the figure of an experiment is, beside its runs."""
+    return way.folder_of(experiment) / f"{experiment.name}.svg"
 
 
 def _options() -> argparse.Namespace:
@@ -69,13 +104,16 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a few rounds of embedded digits, one seed")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time (1)")
     parser.add_argument("--out", type=Path, default=Path("runs/reproduce"), help="folder for runs (runs/reproduce)")
+    parser.add_argument(
+        "--from-page", action="store_true", help="draw the figure from the tables of the page; nothing is run"
+    )
     parser.add_argument("--page", type=Path, help="page to write instead of docs/results/reproduce/NAME.md")
     return parser.parse_args()
 
 
 def reproduced(experiment: Experiment, way: Way) -> str:
-    """Run an experiment, or what is left of it, and return the measured part of its page."""
-    begun = time.monotonic()
+    """Run an experiment, or what is left of it, draw its figure, and return the measured part of its page."""
+    begun, results = time.monotonic(), None
     if experiment.measure is None:
         plan = run_all(experiment, way)
         minutes = _minutes(experiment, way, (time.monotonic() - begun) / 60)
@@ -96,7 +134,11 @@ def reproduced(experiment: Experiment, way: Way) -> str:
     if not way.is_quick:
         (way.out / CLAIMS).mkdir(exist_ok=True)
         write_json(way.out / CLAIMS / f"{experiment.name}.json", {"rows": [list(row) for row in beside[1:]]})
-    return measured_part(experiment, sections, minutes=minutes, n_seeds=len(way.parse_seeds(experiment)))
+    part = measured_part(experiment, sections, minutes=minutes, n_seeds=len(way.parse_seeds(experiment)))
+    if experiment.plot is not None:
+        with replaced_file(figure_file(experiment, way)) as file:
+            file.write(draw(experiment, part, results).encode())
+    return part
 
 
 def _claims(out: Path) -> dict[str, list[list[str]]]:

@@ -7,8 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from experiments.reproduce.claims import HEAD
+from experiments.reproduce.plots import alt_text
 from experiments.reproduce.reading import Experiment
-from experiments.tables import markdown, write_measured
+from experiments.tables import END, markdown, write_measured
+from fielding.atomic import replaced_file
+from fielding.errors import InputError
 
 BEGIN = "<!-- measured: written by python -m experiments.reproduce; what stands before and after is by hand -->"
 PAGES = Path("docs/results/reproduce")
@@ -115,3 +118,40 @@ def section(title: str, cells: Sequence[Sequence[str]]) -> str:
 def write_page(title: str, part: str, path: Path) -> None:
     """Write a page, or put the measured part in its place in one that is there."""
     write_measured(path, part, begin=BEGIN, title=title, after=f"\n{WAITING}\n")
+
+
+def write_illustrated(experiment: Experiment, part: str, path: Path, figure: str | None) -> None:
+    """Write the page of an experiment and, beside it, its figure, if it has one."""
+    if figure is not None:
+        drawn = path.with_suffix(".svg")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replaced_file(drawn) as file:
+            file.write(figure.encode())
+        part = with_image(part, f"![{alt_text(experiment)}]({drawn.name})")
+    write_page(experiment.title, part, path)
+
+
+def with_image(part: str, image: str) -> str:
+    r"""Return a measured part with an image after its first paragraph, in the place of one that is there.
+
+    Examples
+    --------
+    >>> with_image("**Figure 1.**\n\n![old](a.svg)\n\nWords.", "![new](b.svg)").split("\n\n")
+    ['**Figure 1.**', '![new](b.svg)', 'Words.']
+    """
+    first, *rest = (block for block in part.split("\n\n") if not block.startswith("!["))
+    return "\n\n".join([first, image, *rest])
+
+
+def measured_in(path: Path) -> str:
+    """Return the measured part of a page.
+
+    Raises
+    ------
+    InputError
+        If the page is not there or has no such part.
+    """
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    if BEGIN not in text or END not in text:
+        raise InputError(f"{path} has no measured part to draw; run the experiment first")
+    return text.partition(BEGIN)[2].partition(END)[0].strip()

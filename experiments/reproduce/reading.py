@@ -25,6 +25,9 @@ ORDER = (
 RELATIONS = ("equal", "above", "below", "level", "no gain")
 """What a claim may say about a number: it is that, more, at most that; about as much; at most about as much."""
 
+KINDS = ("time", "difference", "course", "bars")
+"""What a figure may be: accuracy over time, differences over rounds, a figure over rounds, final accuracies."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandIn:
@@ -84,6 +87,43 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """An accuracy that the paper states for its own data, and what it is."""
+
+    says: str
+    value: tuple[float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """What the paper's figure shows.
+
+    Parameters
+    ----------
+    kind
+        One of ``KINDS``.
+    panels
+        By title the variants of each panel: what it is about first, then what that is held against. Of bars, a panel
+        is a group; of differences, it has what is subtracted second.
+    series
+        What the bars of a group are called, in their order.
+    axis
+        Title of the axis that the kind does not settle: over which bars are, what a course is of.
+    level
+        An accuracy that the paper states.
+    note
+        More words.
+    """
+
+    kind: str
+    panels: Mapping[str, tuple[str, ...]]
+    series: tuple[str, ...] = ()
+    axis: str = ""
+    level: Level | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
     """One figure or table of the paper.
 
@@ -117,6 +157,8 @@ class Experiment:
         More words.
     claims
         What the paper says.
+    plot
+        The figure; None where the paper has none.
     """
 
     name: str
@@ -137,6 +179,7 @@ class Experiment:
     course: str | None = None
     columns: tuple[str, ...] = ()
     note: str = ""
+    plot: Plot | None = None
 
     def held_against(self, variant: str) -> str:
         """Return the variant that a variant is held against."""
@@ -189,6 +232,7 @@ def read(name: str) -> Experiment:
             course=table.get("course"),
             columns=tuple(table.get("columns", [])),
             note=table.get("note", "").strip(),
+            plot=_plot(table["plot"]) if "plot" in table else None,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{name}.toml: {error!r}") from error
@@ -227,6 +271,20 @@ def standin(name: str) -> StandIn:
         quick=table["quick"],
         needs=tuple(table.get("needs", [])),
         builder=table.get("builder"),
+    )
+
+
+def _plot(table: Mapping[str, Any]) -> Plot:
+    if table["kind"] not in KINDS:
+        raise unknown_name("kind of plot", table["kind"], dict.fromkeys(KINDS))
+    level = table.get("level")
+    return Plot(
+        kind=table["kind"],
+        panels={title: tuple(variants) for title, variants in table["panels"].items()},
+        series=tuple(table.get("series", [])),
+        axis=table.get("axis", ""),
+        level=None if level is None else Level(says=level["says"], value=(float(level["value"]),)),
+        note=table.get("note", "").strip(),
     )
 
 

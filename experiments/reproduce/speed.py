@@ -34,11 +34,15 @@ def faster(results: Results, of: str, against: str, name: str = SECONDS) -> Figu
     geometric mean over seeds, the interval the t-interval of the logarithms; there is none if one gets there on some
     seeds only, since those are no fair sample.
     """
-    theirs = [
+    return ratio(end_times(results, against, name), times_there(results, of, against, name))
+
+
+def end_times(results: Results, variant: str, name: str = SECONDS) -> list[float]:
+    """Return by seed when a variant is at its own final accuracy; its end where its last evaluation is below that."""
+    return [
         _end(run, name) if one is None else one
-        for one, run in zip(times_there(results, against, against, name), results.runs[against], strict=True)
+        for one, run in zip(times_there(results, variant, variant, name), results.runs[variant], strict=True)
     ]
-    return ratio(theirs, times_there(results, of, against, name))
 
 
 def ratio(theirs: Sequence[float], ours: Sequence[float | None]) -> Figure | None:

@@ -1,5 +1,8 @@
 import re
+import shutil
 import sys
+import xml.etree.ElementTree as ET
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,7 +10,8 @@ import pytest
 
 from experiments.reproduce import __main__ as program
 from experiments.reproduce.figures import FIGURES
-from experiments.reproduce.page import BEGIN, index_part, measured_part, write_page
+from experiments.reproduce.page import BEGIN, PAGES, index_part, measured_in, measured_part, write_page
+from experiments.reproduce.plots import draw
 from experiments.reproduce.reading import HERE, ORDER, RELATIONS, STANDINS, Experiment, names, read, standin
 from experiments.reproduce.running import Way, base_config, check_data, comparison_of
 from experiments.tables import END
@@ -17,7 +21,62 @@ from fielding.errors import InputError, OptionError
 from fielding.records.plan import write_plan
 
 SOURCE = re.compile(r"^(Abstract|Section \d(\.\d)?|Appendix [A-F](\.\d)?)")
+DRAWN = {
+    "fmow": (
+        {"fielding", "global", "auxo", "flexcfl"},
+        {"+5.9", "+0.9", "0", "1.27 times", "1.05 times", "1 times", "52.4 %"},
+    ),
+    "cityscapes": (
+        {"fielding", "global", "auxo", "flexcfl"},
+        {"+1.9", "+0.9", "0", "1.16 times", "1.05 times", "1 times"},
+    ),
+    "waymo": ({"fielding", "global", "auxo", "flexcfl"}, {"+3.4", "+0.9", "0", "2.23 times", "1.05 times", "1 times"}),
+    "open-images": ({"fielding", "global", "auxo", "flexcfl"}, {"+17.9 to +26.1"}),
+    "differences": ({"fielding minus always", "always minus selected"}, {"up to +5", "+1.5 to +4"}),
+    "clusters": ({"fielding", "global", "moves", "always", "static"}, set()),
+    "tau": ({"tau = 0", "tau = 1/6", "tau = 1/3", "tau = 1/2", "tau = 2/3"}, set()),
+    "static-data": ({"fielding", "global", "auxo", "flexcfl"}, {"+9.2", "+3.9", "+5.6"}),
+    "feddrift": ({"fielding", "feddrift"}, {"+2.5", "2.01 times"}),
+    "selection": (
+        {"fielding + Oort", "global + Oort", "fielding + nearest", "global + nearest"},
+        {"+6", "2.62 times", "+4.5", "1.17 times"},
+    ),
+    "aggregation": (
+        {"fielding, FedYogi", "global, FedYogi", "fielding, q-FedAvg", "global, q-FedAvg"},
+        {"+5.9", "1.34 times", "+4.9", "1.25 times"},
+    ),
+    "malicious": ({"fielding", "global"}, set()),
+    "heterogeneity": ({"fielding", "global"}, {"+3.2 to +4.4"}),
+    "representations": ({"global", "label", "embedding", "gradient"}, set()),
+    "concept-drift": ({"global", "label", "embedding", "gradient"}, set()),
+    "pairwise": ({"global", "center shift", "pairwise, k-center"}, set()),
+    "jensen-shannon": ({"global", "L1", "Jensen-Shannon"}, set()),
+}
+"""What each figure of the paper holds, and the numbers that the text of the paper states about it."""
+UP_TO = {"1.05 times", "1 times"}
+"""Speed-ups that the paper only says not to be exceeded: no point in time, so not on the curves."""
 COMPARED = [name for name in ORDER if read(name).measure is None]
+
+
+def curves_of(figure: str) -> Counter[str]:
+    """Return the names of what is drawn as a line or as bars over the paper's axis, and how often."""
+    shapes = [one for one in ET.fromstring(figure).iter() if one.tag.rpartition("}")[2] in ("path", "rect")]
+    return Counter(one.attrib["data-series"] for one in shapes if "data-series" in one.attrib)
+
+
+def n_marks(figure: str) -> Counter[str]:
+    """Return how often each number of the paper is marked."""
+    return Counter(one.attrib["data-paper"] for one in ET.fromstring(figure).iter() if "data-paper" in one.attrib)
+
+
+def paper_marks(figure: str) -> set[str]:
+    """Return the numbers that are marked as the paper's, of which each is also to be read."""
+    marks = set(n_marks(figure))
+    words = " ".join(
+        one.text or "" for one in ET.fromstring(figure).iter() if "paper" in one.attrib.get("class", "").split()
+    )
+    assert all(mark in words for mark in marks)
+    return marks
 
 
 class TestFiles:
@@ -64,6 +123,17 @@ class TestFiles:
         named = {one.reference, *one.against, *one.against.values(), *(side for pair in one.curves for side in pair)}
 
         assert named <= set(one.variants)
+
+    def test_what_is_a_figure_in_the_paper_and_nothing_else_is_drawn(self) -> None:
+        assert {name for name in ORDER if read(name).plot} == set(DRAWN)
+        assert {name for name in ORDER if re.match("Figure", read(name).of_paper)} == set(DRAWN)
+
+    @pytest.mark.parametrize("name", DRAWN)
+    def test_what_is_drawn_are_variants(self, name: str) -> None:
+        one = read(name)
+
+        assert one.plot is not None
+        assert {variant for variants in one.plot.panels.values() for variant in variants} <= set(one.variants)
 
     @pytest.mark.parametrize("path", sorted(STANDINS.glob("*.toml")), ids=lambda path: path.stem)
     def test_a_stand_in_says_what_it_stands_for_and_why(self, path: Path) -> None:
@@ -138,6 +208,40 @@ class TestPages:
             assert BEGIN in text
             assert END in text
 
+    @pytest.mark.parametrize("name", DRAWN)
+    def test_every_page_shows_its_figure_with_the_numbers_of_the_paper(self, name: str) -> None:
+        pages, (drawn, marks) = HERE.parents[1] / PAGES, DRAWN[name]
+        figure = (pages / f"{name}.svg").read_text(encoding="utf-8")
+
+        assert re.search(rf"^!\[.*measured on other data.*\]\({name}\.svg\)$", (pages / f"{name}.md").read_text(), re.M)
+        assert paper_marks(figure) == marks
+        assert all(f'data-series="{one}"' in figure for one in drawn)
+        assert "a stand-in" in figure
+        assert ("has no number" in figure) == (not marks)
+
+    def test_a_figure_is_drawn_anew_from_the_tables_of_its_page(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        page = tmp_path / "tau.md"
+        shutil.copy(HERE.parents[1] / PAGES / "tau.md", page)
+        before = page.read_text(encoding="utf-8")
+        page.write_text(before.replace("| tau = 0 | 48.6 ± 2.9 |", "| tau = 0 | 12.3 ± 0.4 |"), encoding="utf-8")
+        monkeypatch.setattr(sys, "argv", ["reproduce", "tau", "--from-page", "--page", str(page)])
+
+        assert program.main() == 0
+
+        assert "12.3 ± 0.4" in (tmp_path / "tau.svg").read_text(encoding="utf-8")
+        assert page.read_text(encoding="utf-8") == before.replace("48.6 ± 2.9", "12.3 ± 0.4", 1)
+
+    def test_without_a_page_there_is_nothing_to_draw(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        page = tmp_path / "none.md"
+        monkeypatch.setattr(sys, "argv", ["reproduce", "tau", "--from-page", "--page", str(page)])
+
+        assert program.main() == 1
+        assert "run the experiment first" in capsys.readouterr().err
+
 
 class TestRunning:
     def test_missing_data_are_named_before_anything_runs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,6 +291,18 @@ def test_the_quick_form_runs_and_fills_a_page(
     assert all(claim.says in text for claim in one.claims)
     assert all(f"| {variant} |" in text for variant in one.variants)
     assert "failed" not in capsys.readouterr().out
+    if name in DRAWN:
+        drawn, marks = DRAWN[name]
+        figure = (tmp_path / "page.svg").read_text(encoding="utf-8")
+        assert set(curves_of(figure)) == drawn
+        assert paper_marks(figure) == marks
+        on_curves = n_marks(figure) - n_marks(draw(one, measured_in(page)))  # what the tables alone do not give
+        assert set(on_curves) == (marks - UP_TO if one.plot and one.plot.kind == "time" else set())
+        assert "Our numbers mean nothing" in figure
+        assert "](page.svg)" in text
+        assert len(list((tmp_path / "runs").rglob(f"{name}.svg"))) == 1
+    else:
+        assert not list(tmp_path.rglob("*.svg"))
     assert not (tmp_path / "runs" / program.CLAIMS).exists()  # else the list of all would show it
 
 
@@ -203,6 +319,8 @@ def test_two_seeds_have_intervals_and_what_is_done_is_not_done_again(
 
     assert " ± " in first
     assert "one seed" not in first
+    figure = (tmp_path / "differences-quick" / "differences.svg").read_text(encoding="utf-8")
+    assert figure.count('class="band"') == 2
     table = first[first.index("## Accuracy, %") :].split("Seeds 1 to")[0]
     assert table in again
     assert len(list((tmp_path / "differences-quick").glob("*-2"))) == len(two.variants)
