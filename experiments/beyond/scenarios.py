@@ -137,11 +137,12 @@ TORCH: dict[str, Scenario] = {
             takes_long=True,
         ),
         Scenario(
-            name="cifar-resnet18",  # as many samples a round as two cores can take
+            name="cifar-resnet18",  # as many samples a round, and evaluations, as two cores can take
             trace={**_CIFAR, "clients": 30},
             training={**LOCAL, "trainer": "torch", "participants": 6, "local_steps": 5, "batch_size": 10},
             rounds=200,
             model={"name": "resnet18"},
+            every=40,
             takes_long=True,
         ),
     )
