@@ -30,7 +30,7 @@ endif
 ##@ Try it
 OUT ?= out/demo
 .PHONY: demo
-demo: $(CORE)  ## train four methods on drifting digits: a table here and a page beside it (OUT=out/demo)
+demo: $(CORE)  ## five rows on drifting digits: a table here and a page beside it (OUT=out/demo)
 	@$(BIN)/fielding demo --out $(OUT) </dev/null
 
 .PHONY: figures
