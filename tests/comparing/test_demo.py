@@ -50,7 +50,7 @@ def test_the_numbers_of_the_demo_are_those_that_its_docs_tell(tmp_path: Path) ->
         assert (trace.clients, trace.gap, trace.window, trace.samples) == (100, 20, 20, 100)
         assert (training.local_steps, training.batch_size, training.learning_rate) == (20, 20, 0.05)
         assert training == configs["fielding"].training
-    assert (configs["auto"].preset, configs["auto"].coordinator.representation) == (None, "auto")
+    assert (configs["auto"].preset, configs["auto"].coordinator.representation) == ("auto", "auto")
     assert {configs[name].preset for name in ("fielding", "moves", "static", "global")} == {"paper"}
     assert (configs["fielding"].coordinator.detector, configs["fielding"].coordinator.tau) == ("any-change", 1 / 3)
 

@@ -17,6 +17,7 @@ from fielding.comparing.variants import (
     variants_from,
     with_settings,
 )
+from fielding.config.reader import config_from
 from fielding.errors import InputError, OptionError
 from fielding.records.plan import Variant
 
@@ -136,6 +137,31 @@ def test_the_config_of_a_variant_has_its_settings_and_its_seed() -> None:
 
     assert (config.seed, config.rounds, config.coordinator.tau, config.method.name) == (7, 9, "1/6", "fielding")
     assert base == {"rounds": 9, "coordinator": {"tau": 0.5}}
+
+
+def test_a_preset_named_as_a_method_is_fielding_as_it_has_it_with_the_training_and_selection_of_all() -> None:
+    base: dict[str, Json] = {
+        "coordinator": {"representation": "label", "k_max": 3},
+        "training": {"momentum": 0.5},
+        "selection": {"name": "oort"},
+    }
+    configs = {one.name: variant_config(base, one, 1) for one in cross_variants(base, ["auto", "paper", "global"])}
+
+    assert list(configs) == ["auto", "paper", "global"]
+    for name in ("auto", "paper"):
+        alone = config_from({"preset": name})
+        assert (configs[name].preset, configs[name].method.name) == (name, "fielding")
+        assert configs[name].coordinator.representation == alone.coordinator.representation
+        assert (configs[name].aggregation, configs[name].serving) == (alone.aggregation, alone.serving)
+    assert configs["paper"].coordinator == config_from({"preset": "paper"}).coordinator
+    assert {one.training.lr_decay for one in configs.values()} == {1.0}
+    assert {one.training.momentum for one in configs.values()} == {0.5}
+    assert {one.selection.name for one in configs.values()} == {"oort"}
+
+
+def test_a_preset_is_no_method_of_a_config_and_the_error_says_where_it_belongs() -> None:
+    with pytest.raises(OptionError, match=r'method\.name: auto is a preset; write preset = "auto" above all sections'):
+        config_from({"method": {"name": "auto"}})
 
 
 def test_a_preset_may_be_varied_and_brings_its_defaults() -> None:

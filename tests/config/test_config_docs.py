@@ -5,7 +5,6 @@
 
 import re
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from fielding.client.representation.registry import REPRESENTATIONS, representat
 from fielding.config.keys import KEYS, SECTIONS
 from fielding.config.options import options_of
 from fielding.config.parts import BY_KIND
-from fielding.config.presets import AUTO, PRESETS
+from fielding.config.presets import PRESETS
 from fielding.config.reader import config_from
 from fielding.federation.aggregation import AGGREGATORS
 from fielding.federation.pace import PACES
@@ -64,20 +63,11 @@ def option_table(families: dict[str, dict[str, Json]]) -> str:
 
 
 def preset_table() -> str:
-    return sets_table("preset", PRESETS)
-
-
-def auto_table() -> str:
-    """Return what goes with a representation; what has no default of its own is left out."""
-    given = {at: {key: value for key, value in keys.items() if value is not None} for at, keys in AUTO.items()}
-    return sets_table("representation", {"auto": given})
-
-
-def sets_table(what: str, families: Mapping[str, Mapping[str, Mapping[str, Json]]]) -> str:
-    """Return the table of names that bring other defaults along."""
-    rows = [row((what, "sets")), "|---|---|"]
-    for name, sections in families.items():
-        told = [f"`{at}.{key}` {shown(value)}" for at, keys in sections.items() for key, value in keys.items()]
+    """Return the table of presets; what they leave to the representation is left out."""
+    rows = [row(("preset", "sets")), "|---|---|"]
+    for name, sections in PRESETS.items():
+        values = {f"{at}.{key}": value for at, keys in sections.items() for key, value in keys.items()}
+        told = [f"`{key}` {shown(value)}" for key, value in values.items() if value is not None]
         rows.append(row((f"`{name}`", ", ".join(told))))
     return "\n".join(rows)
 
@@ -90,7 +80,6 @@ def tables() -> dict[str, str]:
     of_rule = options_of(SampleDetector, hidden=("test", "needs_errors"))
     seen = {name: {**of_rule, **options_of(kind)} for name, kind in SAMPLE_TESTS.items()}
     return found | {
-        "auto": auto_table(),
         "representations": option_table({name: representation_options(name) for name in REPRESENTATIONS}),
         "methods": option_table({name: method_options(kind) for name, kind in METHODS.items()}),
         "drift tests": option_table({name: options_of(kind) for name, kind in DRIFT_TESTS.items()}),

@@ -44,7 +44,7 @@ MISTAKES: list[dict[str, Any]] = [
 TAKEN: list[dict[str, Any]] = [
     {},
     config_table(Config()),
-    *({"preset": name, **sections} for name, sections in PRESETS.items()),
+    *(config_table(config_from({"preset": name})) for name in PRESETS),
     {"coordinator": {"tau": "1/3", "alpha": 0.01, "representation": "embedding+2*confusion", "dims": 8}},
     {"coordinator": {"detector": "mmd", "deals": 199, "min_fresh": 20}},
     {"method": {"name": "my_module:MyMethod", "anything": 3}},

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from fielding.cli.examples import example_configs
 from fielding.config.parts import METHOD_ALIASES, PLACES
+from fielding.config.presets import PRESETS
 
 
 def complete_methods(incomplete: str) -> list[str]:
@@ -15,7 +16,7 @@ def complete_methods(incomplete: str) -> list[str]:
     ['fielding,feddrift', 'fielding,feddrift-eager']
     """
     before, comma, last = incomplete.rpartition(",")
-    names = [name for name in (*PLACES["method"], *METHOD_ALIASES) if name not in before.split(",")]
+    names = [name for name in (*PLACES["method"], *METHOD_ALIASES, *PRESETS) if name not in before.split(",")]
     return [f"{before}{comma}{name}" for name in _beginning(names, last)]
 
 

@@ -15,10 +15,9 @@ from fielding.reporting.numbers.groups import RunGroups
 from fielding.reporting.page import Page, Section, page_html
 from fielding.reporting.report_page import make_page, read_report
 
-PAPER: dict[str, Json] = {"preset": "paper"}
 ROWS: dict[str, dict[str, Json]] = {
-    "auto": {"coordinator.representation": "auto"},
-    **{name: {**PAPER, "method.name": name} for name in ("fielding", "moves", "static", "global")},
+    "auto": {"preset": "auto"},
+    **{name: {"preset": "paper", "method.name": name} for name in ("fielding", "moves", "static", "global")},
 }
 """What Fielding makes of the paper's method; that method; and three rows of which each lacks something that the one
 before it has: grouping everyone anew, moving drifted clients, clusters."""

@@ -13,6 +13,7 @@ import numpy as np
 from fielding._typing import Json
 from fielding.config.keys import KEYS, SECTIONS, Config
 from fielding.config.parts import OWN, named_parts
+from fielding.config.presets import PRESETS
 from fielding.config.reader import apply_changes, config_from
 from fielding.errors import InputError, OptionError, echo, unknown_name
 from fielding.methods import METHODS, kind_named, method_options
@@ -21,6 +22,8 @@ from fielding.simulation.config_check import check_config
 from fielding.traces.catalog import Source
 
 METHOD = "method.name"  # the key that names the method
+OURS = "fielding"  # the method that presets are of
+OF_METHODS = ("coordinator", "aggregation", "serving")  # sections in which a preset is a method; all others are shared
 ELSEWHERE = {
     "seed": "the number of seeds is an option of its own",
     METHOD: "methods are an option of their own",
@@ -110,8 +113,8 @@ def cross_variants(table: Table, methods: Sequence[str] = (), axes: Sequence[Axi
     ``coordinator.tau``. Options in ``[method]``, in the base config or varied, count for the methods that have them.
 
     ``table``: the base config, as a table; its own method is compared if none are named. ``methods``: names of methods,
-    or ``my_module:MyMethod``. OptionError if a name, a key or a value is unknown or given twice, or no method uses a
-    key.
+    or ``my_module:MyMethod``, or of presets: Fielding as the preset has it, with everybody's training. OptionError if a
+    name, a key or a value is unknown or given twice, or no method uses a key.
 
     Examples
     --------
@@ -120,8 +123,9 @@ def cross_variants(table: Table, methods: Sequence[str] = (), axes: Sequence[Axi
     ['fielding tau=1/6', 'fielding tau=1/3', 'global']
     """
     names = list(methods) or [config_from(table).method.name]
+    runs = {name: OURS if name in PRESETS else name for name in names}
     for name in names:
-        kind_named(name)
+        kind_named(runs[name])
         if names.count(name) > 1:
             raise OptionError(f"method {echo(name)} is named twice; name each once")
     if repeated := [key for key, n_times in Counter(one.key for one in axes).items() if n_times > 1]:
@@ -130,17 +134,19 @@ def cross_variants(table: Table, methods: Sequence[str] = (), axes: Sequence[Axi
     selections = varied or [config_from(table).selection.name]
     used = {
         method: [
-            axis for axis in axes if uses_key(method, axis.key, values=axis.values.values(), selections=selections)
+            axis
+            for axis in axes
+            if uses_key(runs[method], axis.key, values=axis.values.values(), selections=selections)
         ]
         for method in names
     }
     for axis in axes:
-        _check_axis(table, names, axis)
+        _check_axis(table, list(runs.values()), axis)
         if not any(axis in mine for mine in used.values()):
             raise OptionError(f"{axis.words}: {axis.key} changes nothing for {', '.join(names)}; leave it out")
     section = table.get("method")
     options = [name for name in section if name != "name"] if isinstance(section, Mapping) else []
-    known = {name: method_options(kind_named(name)) for name in (*names, config_from(table).method.name)}
+    known = {name: method_options(kind_named(name)) for name in (*runs.values(), config_from(table).method.name)}
     every = {option for mine in known.values() for option in mine}
     for option in options:
         if option not in every:
@@ -151,12 +157,22 @@ def cross_variants(table: Table, methods: Sequence[str] = (), axes: Sequence[Axi
     words = {key: last if lasts[last := key.rpartition(".")[2]] == 1 else key for key in keys}
     found: dict[str, Settings] = {}
     for method in names:
-        left_out = {f"method.{option}": None for option in options if option not in known[method]}
+        left_out = {f"method.{option}": None for option in options if option not in known[runs[method]]}
+        preset = preset_settings(table, method) if method in PRESETS else {}
         choices = [[(axis.key, text, value) for text, value in axis.values.items()] for axis in used[method]]
         for chosen in product(*choices):
             name = f"{method.removeprefix(f'{OWN}:')}{''.join(f' {words[key]}={text}' for key, text, _ in chosen)}"
-            found[name] = {METHOD: method, **left_out, **{key: value for key, _, value in chosen}}
+            found[name] = {METHOD: runs[method], **preset, **left_out, **{key: value for key, _, value in chosen}}
     return named_variants(found)
+
+
+def preset_settings(table: Table, name: str) -> dict[str, Json]:
+    """Return the settings by which a config becomes one of a preset, but for what all methods share, as training."""
+    config, found = config_from(table), dict[str, Json](preset=name)
+    for section, keys in PRESETS[name].items():
+        theirs = {key: None if section in OF_METHODS else getattr(getattr(config, section), key) for key in keys}
+        found |= {f"{section}.{key}": value for key, value in theirs.items()}
+    return found
 
 
 def _check_axis(table: Table, methods: Sequence[str], axis: Axis) -> None:

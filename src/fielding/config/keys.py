@@ -155,6 +155,7 @@ class MethodSection:
         "the method (`fielding methods`), or one of one's own: my_module:MyMethod",
         choices=PLACES["method"],
         aliases=METHOD_ALIASES,
+        elsewhere={name: f'{name} is a preset; write preset = "{name}" above all sections' for name in PRESETS},
         is_open=True,
     )
     options: dict[str, Json] = field(default_factory=dict)

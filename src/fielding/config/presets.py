@@ -4,7 +4,22 @@ from collections.abc import Mapping
 
 from fielding._typing import Json
 
+AUTO: dict[str, dict[str, Json]] = {
+    "serving": {"correction": "prior", "experts": "auto"},
+    "aggregation": {"name": "wiener", "shared_body": True},
+    "coordinator": {
+        "representation": "auto",
+        "shared_model": "global",
+        "detector": None,
+        "metric": None,
+        "k_choice": "finest",
+        "participants_per_cluster": 1,
+    },
+}
+"""What goes with ``coordinator.representation = "auto"``: label mixes are left to the correction, clusters may be many
+since they share the body of their models, and clients weigh what serves them by evidence (docs/auto.md)."""
 PRESETS: dict[str, dict[str, dict[str, Json]]] = {
+    "auto": AUTO,
     # The published method: METHODS.md section 13 (C1 to C3) with FedScale's optimiser (section 12).
     "paper": {
         "training": {
@@ -44,20 +59,6 @@ PRESETS: dict[str, dict[str, dict[str, Json]]] = {
     },
 }
 """By name: defaults per section."""
-
-AUTO: dict[str, dict[str, Json]] = {
-    "serving": {"correction": "prior", "experts": "auto"},
-    "aggregation": {"name": "wiener", "shared_body": True},
-    "coordinator": {
-        "shared_model": "global",
-        "detector": None,
-        "metric": None,
-        "k_choice": "finest",
-        "participants_per_cluster": 1,
-    },
-}
-"""What goes with ``coordinator.representation = "auto"``: label mixes are left to the correction, clusters may be many
-since they share the body of their models, and clients weigh what serves them by evidence (docs/auto.md)."""
 
 
 def defaults_of(table: Mapping[str, object]) -> dict[str, dict[str, Json]]:

@@ -31,6 +31,7 @@ class Rule:
     high: float | None = None
     choices: Collection[str] | None = None  # the known names, which may be written in capitals
     aliases: Mapping[str, str] = field(default_factory=dict)  # other names for some of them
+    elsewhere: Mapping[str, str] = field(default_factory=dict)  # names that belong to another key, and what to write
     is_open: bool = False  # whether module:name of the user's own will do, too
     # What the key has an effect with; fielding.simulation.config_check knows when there is none of that.
     used_with: tuple[str, ...] = ()
@@ -102,6 +103,8 @@ class Key:
             plain = value.lower()
             if value not in rule.choices and (found := rule.aliases.get(plain, plain)) in rule.choices:
                 return found
+            if value not in rule.choices and plain in rule.elsewhere:
+                raise OptionError(f"{self.path}: {rule.elsewhere[plain]}")
             if value not in rule.choices and not (rule.is_open and ":" in value):
                 raise OptionError(f"{self.path}: {unknown_name(self.name, value, rule.choices)}")
             return value
