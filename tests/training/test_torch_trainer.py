@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from fielding.errors import OptionError  # noqa: E402
 from fielding.training.factory import ModelRequest, trainer_for  # noqa: E402
 from fielding.training.layout import Layout  # noqa: E402
-from fielding.training.torch_trainer import ALONE_FROM, TorchTrainer, sequential_path  # noqa: E402
+from fielding.training.torch_trainer import ALONE_FROM, THREADS_FROM, TorchTrainer, sequential_path  # noqa: E402
 from fielding.training.trainer import LocalWork, Sgd, Trainer  # noqa: E402
 from tests.training import modules  # noqa: E402
 from tests.training.jobs import FULL_SGD, in_chunks, parts_of, samples, some_factors, some_pull, work_of  # noqa: E402
@@ -244,7 +244,8 @@ def test_only_large_and_random_modules_are_trained_one_at_a_time(monkeypatch: py
 
     assert path_of(11_000_000) == ("sequential", 1, True)
     assert path_of(ALONE_FROM) == ("sequential", 1, False)
-    assert path_of(100, is_random=True) == ("sequential", 1, False)
+    assert path_of(THREADS_FROM, is_random=True) == ("sequential", 1, False)
+    assert path_of(THREADS_FROM - 1, is_random=True) == ("sequential", 1, True)
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ class Descent:
 
 
 ALONE_FROM = 20_000_000  # models of at least so many numbers are trained one at a time: two would need twice the memory
-MOST_THREADS = 2
+MOST_THREADS, THREADS_FROM = 2, 1_000_000  # steps of smaller models are so short that threads wait more than they work
 _EVAL_NUMBERS = 100_000
 _SMALLEST_EVAL_CHUNK, _LARGEST_EVAL_CHUNK = 8, 128
 _REPRESENTATION = "a representation on a shared model"
@@ -134,7 +134,7 @@ def sequential_path(layout: Layout, input_shape: tuple[int, ...], *, is_random: 
     PyTorch has one generator for all threads, so a module that draws random numbers is trained one participant at a
     time.
     """
-    is_alone = is_random or layout.size >= ALONE_FROM
+    is_alone = layout.size >= (THREADS_FROM if is_random else ALONE_FROM)
     eval_chunk = _EVAL_NUMBERS // int(np.prod(input_shape, dtype=np.int64))
     return TrainingPath(
         name="sequential",
