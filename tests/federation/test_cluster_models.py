@@ -532,6 +532,20 @@ def test_a_model_for_all_that_was_written_down_goes_on_alike(pace: str | None, a
     assert common_of(models) == common_of(again)
 
 
+def test_the_memory_of_heads_leaves_bodies_out_and_that_of_a_former_version_is_read() -> None:
+    models, again = with_common(2, "wiener"), with_common(2, "wiener")
+    models.learn(updates_of([0, 1, 2], [[5.0, 1.0, 2.0], [0.3, 0.1, 0.7], [1.0, 1.0, 1.0]]))
+    written = models.arrays()
+    memory = {name: rows for name, rows in written.items() if name.startswith("memory/")}
+    former = {name: np.concatenate([np.full((2, 2), 9.0, np.float32), rows], axis=1) for name, rows in memory.items()}
+    again.restore(written | former)
+
+    assert {rows.shape for rows in memory.values()} == {(2, 1)}
+    for one in (models, again):
+        one.learn(updates_of([0, 2], [[4.0, 4.0, 9.0], [2.0, 4.0, 1.0]]))
+    assert all((rows == again.arrays()[name]).all() for name, rows in models.arrays().items())
+
+
 def test_clients_are_served_by_the_mean_of_the_first_models_and_then_by_a_moving_average() -> None:
     models = with_common(2)
     sent = [[float(at), 0.0, 10.0 * at] for at in range(40)]

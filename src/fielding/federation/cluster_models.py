@@ -52,7 +52,13 @@ class ClusterModels:
         self._of_heads: Aggregator = (
             aggregator.for_heads if has_common and isinstance(aggregator, Wiener) else aggregator
         )
-        self._memory = {name: np.full_like(self.models, first) for name, first in self._of_heads.memory.items()}
+        # Where each of a model's numbers is stepped by itself, bodies are left out of what is done per cluster.
+        is_apart = n_shared > 0 and self._of_heads is not aggregator
+        self._own: slice = slice(n_shared if is_apart else 0, None)
+        self._body: slice = slice(0, n_shared if is_apart else None)
+        self._memory = {
+            name: np.full_like(self.models[:, self._own], first) for name, first in self._of_heads.memory.items()
+        }
         # What the server remembers of the model for all.
         self._common_memory = {
             name: np.full_like(self._initial, first) for name, first in aggregator.memory.items() if has_common
@@ -96,7 +102,8 @@ class ClusterModels:
         whole = self._with_common(mixing) if self._n_common else mixing
         self._rows = self._mixed(self._rows, whole)
         self._slow = self._mixed(self._slow, whole) if self._n_common else self._rows
-        self._memory = {name: self._mixed(rows, mixing) for name, rows in self._memory.items()}
+        mix_memories = mix_models if self._own.start else self._mixed
+        self._memory = {name: mix_memories(rows, mixing) for name, rows in self._memory.items()}
         self._tempo = mix_memory(self._tempo, mixing)
         self.on_mix(mixing)
 
@@ -126,15 +133,15 @@ class ClusterModels:
         trains_common = set(range(len(rows))[-1 if len(rows) > 2 else 0 :]) if self._n_common else set[int]()
         for row in np.unique(updates.start).tolist():
             own = _answers_from(updates.start, row)
-            model, after = self._combined(row, updates, own, for_all=row in trains_common)
+            model, after = self._combined(row, updates, own, self._own, for_all=row in trains_common)
             if all(is_finite(one) for one in (model, *after.values())):
-                rows[row] = model
+                rows[row, self._own] = model
                 for name, remembered in after.items():
-                    (common[name] if row in trains_common else memory[name][row])[:] = remembered
+                    (common[name][self._own] if row in trains_common else memory[name][row])[:] = remembered
                 learned.append(row)
         if self._n_shared and learned:
             own, shared = np.flatnonzero(np.isin(updates.start, learned)), slice(0, self._n_shared)
-            model, after = self._combined(0, updates, own, for_all=self._n_common > 0)
+            model, after = self._combined(0, updates, own, self._body, for_all=self._n_common > 0)
             is_good = all(is_finite(one[shared]) for one in (model, *after.values()))
             rows[:, shared] = (model if is_good else self._rows[0])[shared]
             now, before = (common, self._common_memory) if self._n_common else (memory, self._memory)
@@ -151,15 +158,15 @@ class ClusterModels:
                 self._keep_pace(row, before_round[row], updates)
 
     def _combined(
-        self, row: int, updates: Updates, own: slice | Counts, *, for_all: bool
+        self, row: int, updates: Updates, own: slice | Counts, part: slice, *, for_all: bool
     ) -> tuple[Models, Mapping[str, Models]]:
-        """Return what the server makes of a model and some answers, as of that for all or not, and its memory."""
-        before: Mapping[str, Models] = self._common_memory
+        """Return what the server makes of a part of a model and some answers, as of that for all or not, and memory."""
+        before: Mapping[str, Models] = {name: one[part] for name, one in self._common_memory.items()}
         if not for_all:
             before = {name: rows[row] for name, rows in self._memory.items()}
         aggregator = self._aggregator if for_all else self._of_heads
         with np.errstate(over="ignore", invalid="ignore"):
-            return aggregator.combine(self._rows[row], self._uploads(updates, own), before)
+            return aggregator.combine(self._rows[row, part], self._uploads(updates, own, part), before)
 
     def _keep_pace(self, row: int, before: Models, updates: Updates) -> None:
         """Let the pace of a cluster follow what its round did; a restart begins with the first model of all."""
@@ -192,12 +199,12 @@ class ClusterModels:
     def _tempo_of(self, row: int) -> dict[str, Floats]:
         return {name: rows[row] for name, rows in self._tempo.items() if name != _INTERVAL}
 
-    def _uploads(self, updates: Updates, own: slice | Counts) -> Uploads:
+    def _uploads(self, updates: Updates, own: slice | Counts, part: slice) -> Uploads:
         weights: Vector | None = updates.n_samples[own].astype(np.float64) if self._weighted else None
         return Uploads(
-            models=updates.models[own],
+            models=updates.models[own, part],
             weights=weights,
-            n_parameters=updates.n_parameters,
+            n_parameters=len(range(updates.n_parameters)[part]),
             learning_rate=updates.learning_rate * self._factor(int(updates.start[own][0])),
             start_loss=None if updates.start_loss is None else updates.start_loss[own],
             carried_over=carried_over(updates, self._n_classes) if self._n_classes > 1 else 1.0,
@@ -220,7 +227,8 @@ class ClusterModels:
         self._rows = np.concatenate([arrays[name].astype(np.float32) for name in parts])
         self._slow = arrays["slow"].astype(np.float32) if self._n_common else self._rows
         self._n_learned = int(arrays["learned"][0]) if self._n_common else 0
-        self._memory = {name: arrays[f"{_MEMORY}{name}"].astype(np.float32) for name in self._memory}
+        for name, memory in self._memory.items():  # former versions wrote down those of bodies, too
+            self._memory[name] = arrays[f"{_MEMORY}{name}"][:, -memory.shape[1] :].astype(np.float32)
         self._common_memory = {name: arrays[f"{_COMMON}{name}"].astype(np.float32) for name in self._common_memory}
         for name, rows in self._tempo.items():
             stored = arrays[f"{_PACE}{name}"]
