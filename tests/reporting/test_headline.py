@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fielding import compare
 from fielding._typing import Json
+from fielding.reporting.comparison_tables import named_records
 from fielding.reporting.headline import choose_subject, draw_highlights, write_sentence
 from fielding.reporting.report_page import read_report
 from tests.reporting.run_folders import compared, round_rows, run_folder
@@ -85,6 +87,20 @@ def test_of_several_variants_the_best_is_told_to_be_the_best_of_so_many(tmp_path
     levels = {"global": [0.5], "ifca": [0.55], "cfl": [0.6]}
 
     assert sentence_of(methods(tmp_path, levels)).startswith("cfl, the best of 2, +10.0 points over one model")
+
+
+def test_the_best_of_ours_is_told_also_where_it_has_a_reference_of_its_own(tmp_path: Path) -> None:
+    trace = {"clients": 8, "samples": 40, "gap": 4, "window": 4}
+    config: dict[str, Any] = {"preset": "paper", "rounds": 4, "trace": trace, "training": {"participants": 8}}
+    axes: dict[str, list[float]] = {"training.learning_rate": [1e-6, 0.1]}
+    compare(config, ["fielding", "global"], vary=axes, seeds=1, out=tmp_path / "runs", progress=False)
+    runs, summary = read_report([tmp_path / "runs"])
+    told: dict[str, Any] = named_records(summary, "paired")
+    gains = {name: float(one["final_accuracy"]["mean"]) for name, one in told.items()}
+
+    assert len(set(runs.references.values()) - {None}) == 2
+    assert choose_subject(runs, summary) == max(gains, key=lambda name: gains[name])
+    assert runs.references[str(choose_subject(runs, summary))] != runs.reference
 
 
 def test_what_clients_are_served_counts_where_both_have_experts(tmp_path: Path) -> None:

@@ -68,8 +68,8 @@ def choose_subject(runs: RunGroups, summary: Row) -> str | None:
 def _find_rivals(runs: RunGroups, summary: Row) -> dict[str, float]:
     """Return the gains of the groups that the sentence chooses from.
 
-    Those that are compared with the reference and have the method ``fielding``; if there is none, those of any method
-    but the oracle. Where the reference has no difference to any, those that are compared with another one.
+    Those that have the method ``fielding``; if there is none, those of any method but the oracle that are compared with
+    the reference. Where that has no difference to any, those that are compared with another one.
     """
     gains = {}
     for name in named_records(summary, "paired"):
@@ -77,7 +77,7 @@ def _find_rivals(runs: RunGroups, summary: Row) -> dict[str, float]:
         if isinstance(mean, (int, float)) and runs.group(name) is not None and _method(runs, name) != ORACLE:
             gains[name] = float(mean)
     near = {name: gain for name, gain in gains.items() if runs.references.get(name) == runs.reference}
-    ours = {name: gain for name, gain in (near or gains).items() if _method(runs, name) == OURS}
+    ours = {name: gain for name, gain in gains.items() if _method(runs, name) == OURS}
     return ours or near or gains
 
 
