@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fielding import Own
 from fielding.metrics import f1
 from fielding.records.run_folder import ROUNDS
 from fielding.simulation.experiment import run
@@ -49,6 +50,20 @@ def test_ones_own_code_goes_on_devices_as_in_the_simulator(sections: dict[str, A
     run(config, tmp_path / "simulated", own=replace(own(metrics={"f1": f1}), samples=None), page=False)
     assert_same_runs(deployed.out, tmp_path / "simulated")
     assert all(row["metric/f1"] for row in lines(deployed.out, ROUNDS) if "accuracy" in row)
+
+
+def test_metrics_of_what_clients_are_served_are_those_of_the_simulator(tmp_path: Path) -> None:
+    file = str(small_file(tmp_path))
+    sections: dict[str, Any] = {"serving": {"experts": "auto"}, "evaluation": {"every": 1}}
+    config = deployed_config(table(rounds=4, trace={"file": file, "samples": 40}, **sections))
+    deployed = Deployed(config, tmp_path)
+    for device in deployed.wire.devices.values():
+        device._own = replace(device._own, metrics={"f1": f1})
+    deployed.run()
+
+    run(config, tmp_path / "simulated", own=Own(metrics={"f1": f1}), page=False)
+    assert_same_runs(deployed.out, tmp_path / "simulated")
+    assert all(row["served_metric/f1"] for row in lines(deployed.out, ROUNDS) if "accuracy" in row)
 
 
 def test_a_metric_of_few_devices_fills_no_log(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fielding._typing import Json
 from fielding.reporting.comparison_tables import (
     comparison_table,
     escape_latex,
@@ -70,6 +71,30 @@ def test_the_caption_tells_seeds_intervals_marks_and_target(summary: Any) -> Non
     assert words.startswith("Means over 3 seeds ± half of the 95 % t-interval.")
     assert "*: best, or not clearly worse than the best" in words
     assert "final accuracy of global on the same seed (0.550 on average)" in words
+
+
+def test_metrics_of_ones_own_have_columns_with_intervals_and_no_marks(tmp_path: Path) -> None:
+    for method, mine in LEVELS.items():
+        for seed, one in enumerate(mine, 1):
+            more: dict[str, list[Json]] = {
+                "metric/f1": [one] * 4,
+                "next_metric/f1": [None] * 4,
+                "served_next_metric/f1": [one] * 4,
+                "metric/error": [1000 * one] * 4,
+            }
+            run_folder(tmp_path / f"{method}-{seed}", round_rows([one] * 4, **more), method=method, seed=seed)
+    summary: Any = compare_groups(gather_runs([tmp_path]))
+    table = by_head(comparison_table(summary))
+
+    assert summary["methods"]["global"]["final_metric/f1"]["per_seed"] == [0.5, 0.6, 0.55]
+    assert summary["methods"]["global"]["final_next_metric/f1_served"]["mean"] == pytest.approx(0.55)
+    assert table["f1"] == table["f1 (next, served)"] == ["0.753 ± 0.137", "0.550 ± 0.124", "0.747 ± 0.117"]
+    assert table["error"] == ["753 ± 137", "550 ± 124", "747 ± 117"]
+    assert "f1 (next)" not in table  # no run has it
+    assert "Metrics of one's own (error, f1) are means over clients; none is marked as best" in table_words(summary)
+    assert "| f1 |" in markdown_table(summary)
+    assert "& f1 &" in latex_table(summary)
+    assert "served" not in latex_table(summary)
 
 
 def test_nothing_is_marked_for_one_seed(tmp_path: Path) -> None:

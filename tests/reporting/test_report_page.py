@@ -156,6 +156,18 @@ def test_a_run_of_its_own_has_its_figures_in_a_table_to_copy(tmp_path: Path) -> 
     assert "| rounds | 6 |" in results.copies["Markdown"]
 
 
+def test_metrics_of_ones_own_have_a_chart_each_and_rows_in_the_table(tmp_path: Path) -> None:
+    more: dict[str, list[Json]] = {"metric/f1": [0.25] * 6, "next_metric/f1": [0.5] * 6, "served_metric/f1": [0.75] * 6}
+    page = page_of(run_folder(tmp_path / "run", round_rows(CURVE, **more)))
+
+    (chart,) = (one for one in page.sections if one.title == "f1")
+    assert chart.part == "Result"
+    (results,) = (one for one in page.sections if one.title == "Results in numbers")
+    rows = [list(row) for row in results.table]
+    at = rows.index(["f1", "0.25"])
+    assert rows[at + 1 : at + 3] == [["f1 (next)", "0.5"], ["f1 (served)", "0.75"]]
+
+
 def test_a_run_that_goes_on_has_no_final_figures_yet(tmp_path: Path) -> None:
     alone = page_of(run_folder(tmp_path / "alone", round_rows(CURVE), finished=False))
     grouped = page_of(run_folder(tmp_path / "grouped", round_rows(CURVE, n_clusters=[2] * 6), finished=False))

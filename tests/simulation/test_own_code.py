@@ -304,6 +304,31 @@ def test_metrics_are_means_over_clients_beside_accuracy(kind: str, tmp_path: Pat
     assert result.column("metric/size")[1][-1] == pytest.approx(np.mean([n for n in clients["n_test"] if n]))
 
 
+def test_metrics_are_also_taken_of_what_clients_are_served(tmp_path: Path) -> None:
+    config = table(serving={"correction": "prior", "experts": "auto"})
+    result = run(config, tmp_path, own=Own(samples=small_pool(), metrics=METRICS), page=False)
+
+    for where in ("", "newest_", "next_"):
+        wanted, found = result.column(f"served_{where}accuracy"), result.column(f"served_{where}metric/right")
+        assert found[0] == wanted[0]
+        assert found[1] == pytest.approx(wanted[1])
+        assert result.column(f"served_{where}metric/size")[1] == pytest.approx(result.column(f"{where}metric/size")[1])
+    assert not any("corrected_metric" in name for row in result.rounds for name in row)
+    assert result.summary is not None
+    for where in ("", "newest_", "next_"):
+        accuracy = result.summary[f"final_{where}accuracy_served"]
+        assert result.summary[f"final_{where}metric/right_served"] == pytest.approx(accuracy)
+
+
+def test_metrics_see_what_clients_are_served_as_shares() -> None:
+    result = run(
+        table(rounds=2, serving={"experts": "auto"}),
+        own=Own(samples=small_pool(), metrics={"whole": lambda scores, _labels: np.exp(scores).sum(axis=1).mean()}),
+    )
+
+    assert result.column("served_metric/whole")[1] == pytest.approx([1.0, 1.0])
+
+
 def test_clients_without_a_value_count_for_nothing() -> None:
     result = run(table(), own=Own(samples=small_pool(), metrics={"same": only_first, "none": lambda *_: np.nan}))
 
@@ -327,8 +352,16 @@ def test_a_file_and_a_comparison_name_metrics(tmp_path: Path) -> None:
 
     assert len(list(tmp_path.glob("*/summary.json"))) == 2
     assert compared.failures == {}
-    for path in tmp_path.glob("*/summary.json"):
-        assert 0.0 <= json.loads(path.read_text())["final_metric/auc"] <= 1.0
+    finals = [json.loads(path.read_text())["final_metric/auc"] for path in tmp_path.glob("*/summary.json")]
+    assert all(0.0 <= one <= 1.0 for one in finals)
+    assert compared.summary is not None
+    told: Any = compared.summary["methods"]
+    assert {told[name]["final_metric/auc"]["mean"] for name in ("global", "local")} == set(finals)
+    assert {f"{told['local']['final_metric/auc']['mean']:.3f}", "auc", "auc (next)"} <= {
+        cell.strip() for cell in (tmp_path / "table.md").read_text().split("|")
+    }
+    assert "metric/auc" in compared.frame("rounds")
+    assert [len(one.x) for one in compared.plot("AUC").data] == [2, 2]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,13 @@ def test_numbers_keep_their_names_and_other_things_are_left_out() -> None:
     assert figures_of(row) == {"bytes_up": 10.0, "accuracy": 0.5}
 
 
+def test_metrics_of_ones_own_keep_their_names() -> None:
+    row: dict[str, Json] = {"metric/f1": 0.5, "served_next_metric/auc": 1.0}
+
+    assert figures_of(row) == {"metric/f1": 0.5, "served_next_metric/auc": 1.0}
+    assert figures_of({"final_metric/f1_served": 0.5}, "summary/") == {"summary/final_metric/f1_served": 0.5}
+
+
 def test_yes_and_no_are_one_and_zero() -> None:
     assert figures_of({"reclustered": True, "fired": False}) == {"reclustered": 1.0, "fired": 0.0}
 

@@ -76,14 +76,12 @@ def _score_figures(scores: Mapping[str, ClientScores]) -> dict[str, Json]:
     window = scores["window"]
     found = window.summary()
     for how, one in window.also.items():
-        summary = one.summary()
-        found |= {f"{how}_{figure}": summary[figure] for figure in ("accuracy", "worst_decile", "test_loss")}
+        found |= _chosen_figures(one, f"{how}_", ("accuracy", "worst_decile", "test_loss"))
     for where, one in scores.items():
         if where != "window":
-            summary = one.summary()
-            kept = [figure for figure in summary if figure == "accuracy" or figure.startswith("metric/")]
-            found |= {f"{where}_{figure}": summary[figure] for figure in kept}
-            found |= {f"{how}_{where}_accuracy": more.summary()["accuracy"] for how, more in one.also.items()}
+            found |= _chosen_figures(one, f"{where}_", ("accuracy",))
+            for how, more in one.also.items():
+                found |= _chosen_figures(more, f"{how}_{where}_", ("accuracy",))
     served = scores.get("next", window).also.get("served")
     if served is not None and served.clients.size and served.expert_weights:
         # How many clients believe each expert most.
@@ -100,6 +98,13 @@ def _score_figures(scores: Mapping[str, ClientScores]) -> dict[str, Json]:
     # Until the next release under the old name, too, what had it.
     old = [name for name in found if "next_accuracy" in name and not name.startswith("served")]
     return found | {name.replace("next_", "prequential_"): found[name] for name in old}
+
+
+def _chosen_figures(scores: ClientScores, prefix: str, names: Sequence[str]) -> dict[str, Json]:
+    """Return some figures of scores, and all metrics of the user's own, under names with a prefix."""
+    summary = scores.summary()
+    kept = [*names, *(figure for figure in summary if figure.startswith("metric/"))]
+    return {f"{prefix}{figure}": summary[figure] for figure in kept}
 
 
 def _heterogeneity(federation: Federation) -> dict[str, Json]:

@@ -9,7 +9,15 @@ from typing import TypeAlias
 
 from fielding._typing import Json
 from fielding.atomic import replaced_file
-from fielding.reporting.formatting import SECONDS, counterpart_words, digits, megabytes, time_unit
+from fielding.reporting.formatting import (
+    SECONDS,
+    counterpart_words,
+    digits,
+    megabytes,
+    metric_heads,
+    places_of,
+    time_unit,
+)
 from fielding.reporting.numbers.comparison import CLAIMED
 from fielding.reporting.numbers.paired import FEWEST_SEEDS, bounds_of, estimate_of
 
@@ -98,6 +106,9 @@ def latex_table(summary: Row) -> str:
         *_known_columns(summary, _SCORES),
         *_difference_columns(summary),
         _accuracy_column(summary, "worst_decile", _ACCURACIES["worst_decile"]),
+        *_known_columns(
+            summary, {name: head for name, head in _own_heads(summary).items() if not name.endswith("_served")}
+        ),
         *(_target_columns(methods) if summary.get("target_of") else ()),
     ]
     head, *rows = _rows(shown, cell_text, escape_latex)
@@ -314,7 +325,8 @@ def columns(summary: Row, *, is_brief: bool = False) -> list[TableColumn]:
     if len({str(one.get("n_seeds")) for one in methods.values()}) > 1:
         found.append(_column("seeds", [str(one.get("n_seeds")) for one in methods.values()]))
     found.append(_accuracy_column(summary, "final_accuracy", "final accuracy"))
-    found += [*_known_columns(summary, _SCORES), *_difference_columns(summary), *_known_columns(summary, _ACCURACIES)]
+    found += [*_known_columns(summary, _SCORES), *_difference_columns(summary)]
+    found += _known_columns(summary, _ACCURACIES | _own_heads(summary))
     if summary.get("target_of"):
         found += _target_columns(methods)
     rows = list(methods.values())
@@ -352,13 +364,21 @@ def _known_columns(summary: Row, heads: Mapping[str, str]) -> list[TableColumn]:
     return [_accuracy_column(summary, figure, heads[figure]) for figure in known]
 
 
+def _own_heads(summary: Row) -> dict[str, str]:
+    """Return the figures of metrics of the user's own that any method has, with their heads."""
+    return metric_heads(dict.fromkeys(name for one in named_records(summary, "methods").values() for name in one))
+
+
 def _accuracy_column(summary: Row, figure: str, head: str) -> TableColumn:
     marked = named_records(summary, "best").get(figure, {}).get("marked")
+    methods = named_records(summary, "methods")
+    found = {name: estimate_of(one.get(figure), bounds_of(figure)) for name, one in methods.items()}
+    largest = max((abs(one.mean) for one in found.values() if one is not None), default=0.0)
+    places = places_of(largest) if "metric/" in figure else 3
     cells = []
-    for name, one in named_records(summary, "methods").items():
-        found = estimate_of(one.get(figure), bounds_of(figure))
+    for name, one in found.items():
         is_marked = isinstance(marked, list) and name in marked
-        cells.append(TableCell(text=NOTHING if found is None else found.words(), is_marked=is_marked))
+        cells.append(TableCell(text=NOTHING if one is None else one.words(places), is_marked=is_marked))
     return TableColumn(head=head, cells=tuple(cells))
 
 
@@ -467,7 +487,7 @@ def _sentences(summary: Row, mark: str) -> tuple[list[str], list[str], list[str]
     if max(counts) < 2:
         each = " each" if isinstance(seeds, list) and len(seeds) > 1 else ""
         first = [f"One seed{each}: no intervals, no tests, and nothing is marked as best."]
-        return first, [*_score_sentences(summary), *_target_sentences(summary)], beware
+        return first, [*_score_sentences(summary), *_metric_sentences(summary), *_target_sentences(summary)], beware
     first = [f"Means over {seed_count_words(counts)} ± half of the 95 % t-interval."]
     if any(
         "[" in cell.text
@@ -475,11 +495,13 @@ def _sentences(summary: Row, mark: str) -> tuple[list[str], list[str], list[str]
         for cell in column.cells
     ):
         first = [f"{first[0].removesuffix('.')}, in brackets its ends where 0 or 1 cuts it off."]
-    return (
-        first,
-        [*_score_sentences(summary), *_difference_sentences(summary, max(counts), mark), *_target_sentences(summary)],
-        beware,
-    )
+    how = [
+        *_score_sentences(summary),
+        *_difference_sentences(summary, max(counts), mark),
+        *_metric_sentences(summary),
+        *_target_sentences(summary),
+    ]
+    return first, how, beware
 
 
 def _score_sentences(summary: Row) -> list[str]:
@@ -491,6 +513,16 @@ def _score_sentences(summary: Row) -> list[str]:
     return [
         f"Final accuracy is on test samples of the window{newest}, next on samples of the interval to come that no "
         "client has trained on; better is who is better on the window and on next."
+    ]
+
+
+def _metric_sentences(summary: Row) -> list[str]:
+    names = list(dict.fromkeys(head.split(" ")[0] for head in _own_heads(summary).values()))
+    if not names:
+        return []
+    return [
+        f"Metrics of one's own ({', '.join(names)}) are means over clients; none is marked as best, since which way is "
+        "better is not known."
     ]
 
 

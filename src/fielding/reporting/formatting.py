@@ -1,9 +1,11 @@
 """Values as people write them, for pages and for the terminal."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from fielding._typing import Json
+from fielding.federation.evaluation import TREATMENTS
 
 SECONDS = {"days": 86_400.0, "hours": 3_600.0, "minutes": 60.0}  # units of time, longest first
 UNTESTED = "none, no client had test samples"
@@ -36,6 +38,26 @@ _LABELS = {
 Row: TypeAlias = Mapping[str, Json]
 
 
+def metric_heads(figures: Iterable[str]) -> dict[str, str]:
+    """Return what tables call final figures of metrics of the user's own, by figure; other figures are left out.
+
+    Of scores, tables have those on the window and on the next interval.
+
+    Examples
+    --------
+    >>> metric_heads(["final_accuracy", "final_metric/f1", "final_next_metric/f1_served"])
+    {'final_metric/f1': 'f1', 'final_next_metric/f1_served': 'f1 (next, served)'}
+    """
+    found = {}
+    for figure in figures:
+        score, is_metric, name = figure.partition("metric/")
+        if is_metric and score in ("final_", "final_next_"):
+            how = next((one for one in TREATMENTS if name.endswith(f"_{one}")), "")
+            words = ", ".join([*(["next"] if score == "final_next_" else []), *([how] if how else [])])
+            found[figure] = f"{name.removesuffix(f'_{how}')} ({words})" if words else name
+    return dict(sorted(found.items(), key=lambda one: (one[1].split(" ")[0], len(one[1]))))
+
+
 def plain(value: object) -> str:
     """Return a value as people write it: few digits, a dash for nothing, records in one line.
 
@@ -60,6 +82,19 @@ def digits(value: object, places: int = 3) -> str:
     if not isinstance(value, (int, float)) or value != value:
         return "-"
     return f"{value:,.{places}f}"
+
+
+def places_of(largest: float) -> int:
+    """Return how many digits after the point numbers up to so large a one need, for it to have three that count.
+
+    Examples
+    --------
+    >>> [places_of(one) for one in (0.0, 0.00123, 0.5, 1.0, 12.34, 1234.5)]
+    [3, 5, 3, 3, 1, 0]
+    """
+    if largest == 0.0 or 0.1 <= largest <= 1.0:
+        return 3
+    return max(0, 2 - math.floor(math.log10(largest)))
 
 
 def megabytes(value: object) -> str:
@@ -131,7 +166,10 @@ def run_table(summary: Row) -> list[list[str]]:
     figures = {**summary, "n_drift_reports": n_drift_reports(summary)}
     if figures["n_clusters_last"] == 1:
         figures["final_ari"] = None  # one cluster agrees with any truth no better than chance
-    rows = [[label, plain(figures[name])] for name, label in _LABELS.items() if figures.get(name) is not None]
+    labels, own = list(_LABELS.items()), metric_heads(figures).items()
+    at = list(_LABELS).index("final_ari")  # behind all accuracies
+    labels[at:at] = own
+    rows = [[label, plain(figures[name])] for name, label in labels if figures.get(name) is not None]
     if summary["final_accuracy"] is None:
         rows.insert(2, ["final accuracy", UNTESTED])
     if summary["n_failed"]:

@@ -11,7 +11,7 @@ from fielding.atomic import replaced_file
 from fielding.errors import FieldingError, OutputError, unknown_name
 from fielding.reporting.charts.client_map import draw_client_map
 from fielding.reporting.charts.clusters import draw_cluster_cards
-from fielding.reporting.charts.curves import draw_accuracy, draw_clusters, draw_losses
+from fielding.reporting.charts.curves import draw_accuracy, draw_clusters, draw_losses, draw_metric, metric_names
 from fielding.reporting.charts.decisions import draw_coordinator
 from fielding.reporting.charts.drift_events import TITLE as AROUND
 from fielding.reporting.charts.drift_events import draw_around_drifts
@@ -135,6 +135,8 @@ def _sections(runs: RunGroups, summary: Row) -> list[Section]:
         result += _draw(STATES, partial(tabulate_states, runs))
     result += _draw("Results in numbers", numbers)
     result += _draw("Accuracy", partial(draw_accuracy, runs))
+    for metric in metric_names(runs):
+        result += _draw(metric, partial(draw_metric, runs, metric))
     result += _draw(AROUND, partial(draw_around_drifts, runs))
     result += _draw("Loss", partial(draw_losses, runs))
     clients += _draw("How single clients fare", partial(draw_fairness, runs))

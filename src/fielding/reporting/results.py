@@ -8,7 +8,7 @@ from fielding.reporting.charts.figures import Figure
 from fielding.reporting.exporting import page_figures
 from fielding.reporting.frames import frame_of
 from fielding.reporting.notebook_cell import cell_html
-from fielding.reporting.page import Page
+from fielding.reporting.page import Page, Section, key_of
 from fielding.reporting.report_page import make_page, read_report, write_report
 
 
@@ -32,8 +32,9 @@ class Results:
     def plot(self, what: str | None = None) -> Any:
         """Return a chart of the page as a figure of plotly, which notebooks show and ``write_image`` writes as PDF.
 
-        ``what``: its name, or how it begins; the first chart that does is taken. None for the chart that tells most.
-        OptionError if there is none; the message lists those that there are.
+        ``what``: its name, or how it begins; the first chart that does is taken; a metric of one's own has the name of
+        the metric. None for the chart that tells most. OptionError if there is none; the message lists those that
+        there are.
         """
         from plotly import graph_objects
 
@@ -41,8 +42,9 @@ class Results:
         figures = page_figures(page)
         main = next((one.figure for one in page.highlights if one.figure is not None), None)
         chosen: Figure | None = main if what is None else None
+        begin = key_of(Section(title=what)) if what else ""
         for name, figure in figures.items():
-            if chosen is None and name.startswith(what or ""):
+            if chosen is None and name.startswith(begin):
                 chosen = figure
         if chosen is None:
             raise unknown_name("chart", what, figures)

@@ -13,6 +13,7 @@ from fielding.client.ranges import Ranges
 from fielding.config.parts import Family, imported_function
 from fielding.errors import InputError, OptionError, echo
 from fielding.federation.evaluation import ClientScores
+from fielding.runtime.own_code import Metric, metric_of
 from fielding.runtime.serve import Serving
 from fielding.runtime.store import SampleStore
 from fielding.runtime.workers import Compute
@@ -168,9 +169,17 @@ class ServedExperts:
         self.heard = heard_losses(self.heard, told)
 
     def test(
-        self, models: Models, row: Counts, samples: Mapping[str, Ranges], training: Ranges
+        self,
+        models: Models,
+        row: Counts,
+        samples: Mapping[str, Ranges],
+        training: Ranges,
+        metrics: Mapping[str, Metric],
     ) -> dict[str, ClientScores]:
-        """Score what clients are served: by the weights of the stream on ``"next"``, else by both."""
+        """Score what clients are served: by the weights of the stream on ``"next"``, else by both.
+
+        ``metrics`` of the user's own see logarithms of shares, whose softmax are the shares.
+        """
         tested = {name: np.flatnonzero((one.sizes > 0) & (training.sizes > 0)) for name, one in samples.items()}
         everyone = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *tested.values()]))
         asked = _joined([one.some(everyone) for one in samples.values()])
@@ -182,6 +191,7 @@ class ServedExperts:
         alone = {name: np.zeros((self._prior.size, n_clients), dtype=np.int64) for name in samples}
         counts_for = np.zeros((len(self.names), n_clients))  # what each expert counts for, the mixture taken apart
         loss = {name: np.zeros(n_clients) for name in samples}
+        measured = {name: {metric: np.full(n_clients, np.nan) for metric in metrics} for name in samples}
         for reading in self._read(models, row, everyone, asked, training):
             clients, weights = reading.clients, self.weights(reading.clients)
             counts_for[:, clients] = (weights[:, :-1] + weights[:, -1:] * reading.mixture).T
@@ -198,6 +208,11 @@ class ServedExperts:
                 correct[name][clients] = ((said.argmax(axis=2) == labels) & mine).sum(axis=1)
                 alone[name][:, clients] = (by_each & mine).sum(axis=2)
                 loss[name][clients] = -(np.log(np.maximum(given, LEAST)) * mine).sum(axis=1)
+                for at, client in enumerate(clients.tolist()) if metrics else ():
+                    own = mine[at]
+                    for metric, measure in metrics.items() if own.any() else ():
+                        scores = np.log(np.maximum(said[at, own], LEAST))
+                        measured[name][metric][client] = metric_of(metric, measure, scores, labels[at, own])
                 begin = end
         return {
             name: ClientScores(
@@ -208,6 +223,7 @@ class ServedExperts:
                 expert_weights=dict(zip(self.names, counts_for[:, who], strict=True)),
                 expert_losses=dict(zip(self.told_names, self.losses[who].T, strict=True)),
                 expert_correct=dict(zip(self.told_names, alone[name][:, who], strict=True)),
+                metrics={metric: values[who] for metric, values in measured[name].items()},
             )
             for name, who in tested.items()
         }

@@ -50,6 +50,7 @@ class ClientRuntime:
         self._test = LocalTest(
             store, compute, correction=self._correction, tuning=tuning, metrics=metrics, seed=seed, keys=keys
         )
+        self._metrics = metrics or {}
         self._served = ServedModels(store, compute, self._correction)
         self.experts = (
             ServedExperts(store, compute, self.serving, has_heads=has_heads) if self.serving.experts else None
@@ -119,7 +120,7 @@ class ClientRuntime:
         found = self._test.test(models, row, samples, round_index=self.round_index, training=self.training)
         if self.experts is None:
             return found
-        served = self.experts.test(models, row, samples, self.training)
+        served = self.experts.test(models, row, samples, self.training, self._metrics)
         return {name: replace(one, also={**one.also, "served": served[name]}) for name, one in found.items()}
 
     def serve(self, models: Models, row: Counts) -> None:

@@ -113,6 +113,14 @@ def test_what_experts_are_worth_arrives_as_it_was() -> None:
     assert_same(reply_from(over_the_wire(reply_records(judged_test(0, 5))), "evaluate", JUDGED), judged_test(0, 5))
 
 
+def test_metrics_of_what_a_client_is_served_arrive_as_they_were() -> None:
+    reply = judged_test(0, 5)
+    served = replace(reply.scores.also["served"], metrics={"f1": np.array([0.75])})
+    reply = EvaluateReply(scores=replace(reply.scores, also={"served": served}, metrics={"f1": np.array([0.5])}))
+
+    assert_same(reply_from(over_the_wire(reply_records(reply)), "evaluate", JUDGED), reply)
+
+
 def test_an_expert_cannot_have_more_right_than_were_tested() -> None:
     got = reply_from(over_the_wire(reply_records(judged_test(6, 5))), "evaluate", JUDGED)
 

@@ -17,12 +17,14 @@ from fielding.reporting.charts.curves import (
     draw_cluster_counts,
     draw_heterogeneity,
     draw_losses,
+    draw_metric,
     drop_many_bands,
     fit_axis,
     group_lines,
     join_curves,
     mean_and_half_width,
     mean_line,
+    metric_names,
     over_rounds,
     over_time,
     reclusterings,
@@ -90,6 +92,35 @@ def test_corrected_accuracy_has_views_of_its_own(tmp_path: Path) -> None:
     corrected = view(found, "corrected", "over rounds")
     assert numbers(traces(corrected, "a")[0]["y"]) == [0.75, 0.75]
     assert not traces(corrected, "b")
+
+
+def test_metrics_of_ones_own_are_drawn_as_accuracy_is_whatever_their_unit(tmp_path: Path) -> None:
+    ours, theirs = (
+        accuracies([0.5, 0.6], **{"metric/error": level, "served_next_metric/error": 40.0}) for level in (0.002, 0.004)
+    )
+    gathered = groups_of(tmp_path / "two", {"a": [theirs], "b": [ours]})
+
+    found = draw_metric(gathered, "error")
+
+    assert metric_names(gathered) == ["error"]
+    assert found.title == "error"
+    window = view(found, "window", "model as it is", "over rounds")
+    assert numbers(traces(window, "b")[0]["y"]) == [0.002, 0.002]
+    assert drawn(window)["layout"]["yaxis"]["title"]["text"] == "error, window"
+    low, high = drawn(window)["layout"]["yaxis"]["range"]
+    assert 0.001 < low < 0.002 < 0.004 < high < 0.005
+    assert numbers(traces(view(found, "next interval", "served", "over rounds"), "b")[0]["y"]) == [40.0, 40.0]
+    minus = view(found, "window", "minus the reference")
+    assert numbers(traces(minus, "b")[0]["y"]) == [-0.002, -0.002]
+    assert "better." not in minus.text
+    alone = draw_metric(groups_of(tmp_path / "one", {"a": [ours]}), "error")
+    assert {one.words[0] for one in alone.views} == {"served", "model as it is"}
+
+
+def test_a_metric_without_any_value_is_told(tmp_path: Path) -> None:
+    found = draw_metric(groups_of(tmp_path, {"a": [[{**accuracies([0.5])[0], "metric/f1": None}]]}), "f1")
+
+    assert found.missing == "No client had a value of this metric so far."
 
 
 def test_the_next_and_the_newest_interval_have_views_and_differences_of_their_own(tmp_path: Path) -> None:

@@ -177,6 +177,12 @@ def _stack_scores(clients: Counts, slices: Sequence[ClientScores]) -> ClientScor
         expert_weights=by_expert("expert_weights"),
         expert_losses=by_expert("expert_losses"),
         expert_correct=by_expert("expert_correct"),
+        # A metric of the user's own counts if at least half of them have it: one device cannot fill the logs.
+        metrics={
+            name: np.array([one.metrics[name][0] if name in one.metrics else np.nan for one in slices])
+            for name, n_sent in Counter(name for one in slices for name in one.metrics).items()
+            if 2 * n_sent >= len(slices)
+        },
     )
 
 
@@ -537,15 +543,8 @@ class FlowerClients:
         # What clients do to a model counts only if all of them have it.
         names = [name for name in TREATMENTS if found and all(name in scores.also for _, scores in found)]
         also = {name: _stack_scores(tested, [scores.also[name] for _, scores in found]) for name in names}
-        # A metric of the user's own counts if at least half of them have it: one device cannot fill the logs.
-        sent = Counter(name for _, scores in found for name in scores.metrics)
-        metrics = {
-            name: np.array([scores.metrics[name][0] if name in scores.metrics else np.nan for _, scores in found])
-            for name, n_sent in sent.items()
-            if 2 * n_sent >= len(found)
-        }
         window = _stack_scores(tested, [scores for _, scores in found])
-        return {"window": replace(window, also=also, metrics=metrics)}
+        return {"window": replace(window, also=also)}
 
     def concepts(self) -> None:
         """Return None: a deployment does not know the true concepts."""

@@ -542,6 +542,7 @@ def _test_metrics(scores: ClientScores) -> dict[str, int | float | list[float]]:
         for what in ("weights", "losses", "correct"):
             if numbers := getattr(also, f"expert_{what}"):
                 metrics[f"expert-{what}"] = [one[0].item() for one in numbers.values()]
+        metrics |= {f"{name}-{OWN_METRIC}{one}": float(values[0]) for one, values in also.metrics.items()}
     return metrics | {f"{OWN_METRIC}{name}": float(values[0]) for name, values in scores.metrics.items()}
 
 
@@ -619,9 +620,8 @@ def _probe_reply(records: "RecordDict") -> ProbeReply:
 def _evaluate_reply(records: "RecordDict", expected: Expected) -> EvaluateReply:
     _check_names(records, {"metrics"})
     given = _values(records, "metrics")
-    own = {name.removeprefix(OWN_METRIC): given.pop(name) for name in list(given) if name.startswith(OWN_METRIC)}
-    metrics, values = _convert(given, _Tested, "metrics"), _convert(own, dict[str, float], "metrics")
-    check_metric_names(values, "metrics of one's own")
+    own, own_served = _own_metrics(given, OWN_METRIC), _own_metrics(given, f"served-{OWN_METRIC}")
+    metrics = _convert(given, _Tested, "metrics")
 
     def scores(correct: int, loss: float) -> ClientScores:
         if correct > metrics.n_test:
@@ -649,11 +649,20 @@ def _evaluate_reply(records: "RecordDict", expected: Expected) -> EvaluateReply:
             raise InputError(
                 f"an expert has {most[0][0]} right of {metrics.n_test}; send at most as many as were tested"
             )
-        also["served"] = replace(also["served"], expert_weights=weights, expert_losses=losses, expert_correct=right)
+        also["served"] = replace(
+            also["served"], expert_weights=weights, expert_losses=losses, expert_correct=right, metrics=own_served
+        )
     if not metrics.n_test:
         return EvaluateReply(scores=NO_SCORES)
-    measured = {name: np.array([one if abs(one) <= LARGEST_LOSS else math.nan]) for name, one in values.items()}
-    return EvaluateReply(scores=replace(plain, also=also, metrics=measured))
+    return EvaluateReply(scores=replace(plain, also=also, metrics=own))
+
+
+def _own_metrics(given: dict[str, Any], prefix: str) -> dict[str, Vector]:
+    """Take metrics of the user's own out of what came; NaN where a value is none."""
+    own = {name.removeprefix(prefix): given.pop(name) for name in list(given) if name.startswith(prefix)}
+    values = _convert(own, dict[str, float], "metrics")
+    check_metric_names(values, "metrics of one's own")
+    return {name: np.array([one if abs(one) <= LARGEST_LOSS else math.nan]) for name, one in values.items()}
 
 
 def _by_expert(given: list[Any] | UnsetType, names: Sequence[str]) -> dict[str, npt.NDArray[Any]]:

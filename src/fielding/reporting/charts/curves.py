@@ -47,6 +47,7 @@ SCORES = {"window": "", "next interval": "next_", "newest interval": "newest_"}
 """The three scores, and how their names in ``rounds.jsonl`` begin."""
 READINGS = {"served": "served_", "model as it is": "", **{how: f"{how}_" for how in TREATMENTS}}
 """What clients make of their models, and how the names of its figures begin; what they get at last comes first."""
+_ACCURACY, _METRIC = "accuracy", "metric/"  # how figures end in rounds.jsonl, and how metrics of the user's own begin
 _FEWEST_POINTS = 100
 _SEVERAL_BANDS = 3  # with more bands each is fainter, lest they hide the lines
 _MARGIN = 0.12
@@ -262,8 +263,11 @@ def add_level(figure: Figure, height: float, words: str = "") -> Figure:
     return change_layout(drawn, annotations=[*drawn["layout"].get("annotations", ()), note])
 
 
-def fit_axis(figure: Figure, lines: Sequence[Line], height: float = np.nan) -> Figure:
-    """Return a figure whose axis shows a height and all lines after their start, where they rise or fall steeply."""
+def fit_axis(figure: Figure, lines: Sequence[Line], height: float = np.nan, *, least: float = _LEAST_MARGIN) -> Figure:
+    """Return a figure whose axis shows a height and all lines after their start, where they rise or fall steeply.
+
+    ``least``: the margin below and above them is at least so high.
+    """
     late = [np.asarray(line.y, dtype=np.float64)[int(CUT_OFF * len(line.y)) :] for line in lines]
     bands = [line.band for line in lines if line.band is not None]
     # Of bands three quarters: with few seeds they may be very wide in places.
@@ -271,7 +275,7 @@ def fit_axis(figure: Figure, lines: Sequence[Line], height: float = np.nan) -> F
     highs = [np.quantile(high[int(CUT_OFF * high.size) :], 0.75) for _, high in bands]
     shown = np.concatenate([*late, lows, highs, [height]])
     low, high = float(np.nanmin(shown)), float(np.nanmax(shown))
-    margin = max(_LEAST_MARGIN, _MARGIN * (high - low))
+    margin = max(least, _MARGIN * (high - low)) or _LEAST_MARGIN
     return zoom(figure, low - margin, high + margin)
 
 
@@ -302,12 +306,28 @@ def draw_accuracy(gathered: RunGroups) -> Section:
     With a reference also the difference to it. Of a single group: the three scores and the worst tenth in one figure.
     Scores that are equal throughout are drawn once.
     """
+    return _draw_scores(gathered, _ACCURACY, title="Accuracy")
+
+
+def metric_names(gathered: RunGroups) -> list[str]:
+    """Return the names of all metrics of the user's own in the logs of runs."""
+    names = (name for _, run in gathered.runs for row in run.rounds for name in row if name.startswith(_METRIC))
+    return [name.removeprefix(_METRIC) for name in dict.fromkeys(names)]
+
+
+def draw_metric(gathered: RunGroups, name: str) -> Section:
+    """Return a metric of the user's own as accuracy is drawn; which way is better is not known."""
+    return _draw_scores(gathered, f"{_METRIC}{name}", title=name)
+
+
+def _draw_scores(gathered: RunGroups, measure: str, *, title: str) -> Section:
+    """Return accuracy or a metric, as its name in ``rounds.jsonl`` ends."""
     is_alone = len(gathered.groups) == 1
     # By the words of its buttons what a figure shows: a score of all groups, or all scores of the one.
     figures: dict[tuple[str, ...], dict[str, str]] = {}
     for (score, begin), (reading, prefix) in product(SCORES.items(), READINGS.items()):
-        figures.setdefault((reading,) if is_alone else (score, reading), {})[score] = f"{prefix}{begin}accuracy"
-    if is_alone:
+        figures.setdefault((reading,) if is_alone else (score, reading), {})[score] = f"{prefix}{begin}{measure}"
+    if is_alone and measure == _ACCURACY:
         for reading, prefix in READINGS.items():
             figures[reading,]["worst tenth of the clients"] = f"{prefix}worst_decile"
     views: list[Section] = []
@@ -328,24 +348,26 @@ def draw_accuracy(gathered: RunGroups) -> Section:
         twin = next((other for other, known in seen.items() if are_same_lines(tracks[0], known)), None)
         if tracks[0] and twin is None:
             seen[called] = tracks[0]
-            views += _accuracy_views(gathered, names, words, tracks)
+            views += _score_views(gathered, names, words, tracks, title)
         elif tracks[0]:
             same[f"{called}, the same as {twin}"] = None
     if not views:
-        return Section(title="Accuracy", missing=NOT_EVALUATED)
-    return Section(title="Accuracy", text=f"Left out: {'; '.join(same)}." if same else "", views=views)
+        missing = NOT_EVALUATED if measure == _ACCURACY else "No client had a value of this metric so far."
+        return Section(title=title, missing=missing)
+    return Section(title=title, text=f"Left out: {'; '.join(same)}." if same else "", views=views)
 
 
 def _read_lines(
     gathered: RunGroups, names: Mapping[str, str], read: Callable[[Sequence[RunRecord], str], Curves | None]
 ) -> list[Line]:
     """Return a line for each group that has the one quantity; of one group, a line for each quantity that it has."""
+    bounds = (-inf, inf) if any(_METRIC in name for name in names.values()) else (0.0, 1.0)
     if len(gathered.groups) != 1:
         (name,) = names.values()
-        return group_lines(gathered, lambda runs: read(runs, name), (0.0, 1.0))
+        return group_lines(gathered, lambda runs: read(runs, name), bounds)
     runs = counted_runs(gathered.groups[0])
     return [
-        clip_band(mean_line(found, words, style=style), (0.0, 1.0))
+        clip_band(mean_line(found, words, style=style), bounds)
         for style, (words, name) in enumerate(names.items())
         if (found := read(runs, name)) is not None
     ]
@@ -364,12 +386,14 @@ def common_target(gathered: RunGroups) -> tuple[str, float] | None:
     return (group.name, sum(finals) / len(finals)) if finals else None
 
 
-def _accuracy_views(
-    gathered: RunGroups, names: Mapping[str, str], words: tuple[str, ...], tracks: Sequence[Sequence[Line]]
+def _score_views(
+    gathered: RunGroups, names: Mapping[str, str], words: tuple[str, ...], tracks: Sequence[Sequence[Line]], title: str
 ) -> Iterator[Section]:
     """Yield a figure over rounds, over time, over bytes, and against the reference; ``tracks`` are its lines."""
     runs, (name, *others), (rounds, time, sent) = [run for _, run in gathered.runs], names.values(), tracks
-    y_title = "accuracy" if others else f"accuracy, {words[0]}"
+    is_metric = _METRIC in name
+    called = title if is_metric else title.lower()
+    y_title = called if others else f"{called}, {words[0]}"
     over = mark_arrivals(curves_figure(rounds, x_title="round", y_title=y_title, from_zero=False), runs)
     timed, unit = _time_figure(time, y_title, runs)
     traffic = curves_figure(sent, x_title="megabytes, down and up", y_title=y_title, from_zero=False)
@@ -388,14 +412,17 @@ def _accuracy_views(
         (_time_word(runs), timed, time, f"Over the {_clock_words(unit, runs)}, up to the end of the shortest run."),
         ("bytes", traffic, sent, "After so much was sent, up to the end of the run that sent least."),
     ):
-        figure = fit_axis(figure, lines, goal[1] if goal else np.nan)
+        if is_metric:  # whatever its unit is
+            figure = change_layout(fit_axis(figure, lines, least=0.0), yaxis={"hoverformat": ".4~g"})
+        else:
+            figure = fit_axis(figure, lines, goal[1] if goal else np.nan)
         if goal is not None:
             figure = add_level(figure, goal[1], f"target {goal[1]:.3f}")
         text = f"{text}{marks if axis != 'bytes' or goal else ''} {CUT_WORDS}"
-        yield Section(title="Accuracy", text=text, figure=figure, words=(*words, f"over {axis}"))
-    difference = _compare_to_reference(gathered, name)
+        yield Section(title=title, text=text, figure=figure, words=(*words, f"over {axis}"))
+    difference = _compare_to_reference(gathered, name, called)
     if difference is not None:
-        yield replace(difference, words=(*words, "minus the reference"))
+        yield replace(difference, title=title, words=(*words, "minus the reference"))
 
 
 _SCORE_WORDS = {
@@ -447,7 +474,7 @@ def paired_curves(group: Group, other: Group, name: str = "accuracy") -> Curves 
     return join_curves(tracks)
 
 
-def _compare_to_reference(gathered: RunGroups, figure: str) -> Section | None:
+def _compare_to_reference(gathered: RunGroups, figure: str, called: str) -> Section | None:
     """Return each group minus the one that it is compared with; None where no two have a seed and a round in common."""
     references = gathered.references
     lines = []
@@ -464,11 +491,14 @@ def _compare_to_reference(gathered: RunGroups, figure: str) -> Section | None:
     lines = drop_many_bands(lines)
     if any(line.band is not None for line in lines):
         words += " Where a band holds zero, seeds do not tell who is better."
-    drawn = curves_figure(lines, x_title="round", y_title="difference in accuracy", from_zero=False)
-    drawn = change_layout(fit_axis(drawn, lines), yaxis={"zeroline": False, "hoverformat": "+.3f"})
+    drawn = curves_figure(lines, x_title="round", y_title=f"difference in {called}", from_zero=False)
+    is_metric = _METRIC in figure
+    drawn = fit_axis(drawn, lines, least=0.0 if is_metric else _LEAST_MARGIN)
+    drawn = change_layout(drawn, yaxis={"zeroline": False, "hoverformat": "+.4~g" if is_metric else "+.3f"})
+    above = "" if is_metric else " Above zero: better."
     return Section(
-        title="Accuracy",
-        text=f"Minus the accuracy of {whose} on the same seed and round. Above zero: better. {words} {CUT_WORDS}",
+        title="Difference",
+        text=f"Minus the {called} of {whose} on the same seed and round.{above} {words} {CUT_WORDS}",
         figure=mark_arrivals(add_level(drawn, 0.0), [run for _, run in gathered.runs]),
     )
 

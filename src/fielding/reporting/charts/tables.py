@@ -27,7 +27,17 @@ _VERSIONS = {
 }  # fmt: skip
 MOST_COLUMNS = 11  # as many as a screen has room for
 # Columns that are left to those who ask for all: by what their heads end in, and, where that is not enough, in turn.
-_DETAILS = ("newest", "to target", "speed-up", "moves", "re-clusterings", "corrected", "tuned")
+_DETAILS = (
+    "newest",
+    "to target",
+    "speed-up",
+    "moves",
+    "re-clusterings",
+    "corrected",
+    "tuned",
+    "(next)",
+    "(next, served)",
+)
 _LESSER = ("worst tenth", "MB down/up", "seeds")
 _URGENT = (FAILED, RUNNING, STOPPED, WAITING, FINISHED)  # what to look at first
 

@@ -196,7 +196,7 @@ def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> di
     }
     known = {name: value for name, value in otherwise.items() if value is not None}
     following = {"final_next_accuracy": final_mean(rounds, "next_accuracy")}
-    own = {name: f"final_{name}" for row in final for name in row if "metric/" in name}
+    own = {name: _final_name(name) for row in final for name in row if "metric/" in name}
     # Until the next release under the old name, too, what had it.
     before = {
         name.replace("next", "prequential"): value
@@ -232,6 +232,18 @@ def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> di
         "bytes_up": total("bytes_up"),
         "client_seconds": total("client_seconds"),
     }
+
+
+def _final_name(name: str) -> str:
+    """Return what the summary calls the final value of a metric of the user's own.
+
+    Examples
+    --------
+    >>> _final_name("next_metric/f1"), _final_name("served_next_metric/f1")
+    ('final_next_metric/f1', 'final_next_metric/f1_served')
+    """
+    how = next((one for one in TREATMENTS if name.startswith(f"{one}_")), "")
+    return f"final_{name.removeprefix(f'{how}_')}_{how}" if how else f"final_{name}"
 
 
 def count_joined(event: Row) -> int:
