@@ -94,7 +94,7 @@ def test_metrics_of_ones_own_have_columns_with_intervals_and_no_marks(tmp_path: 
     assert "Metrics of one's own (error, f1) are means over clients; none is marked as best" in table_words(summary)
     assert "| f1 |" in markdown_table(summary)
     assert "& f1 &" in latex_table(summary)
-    assert "served" not in latex_table(summary)
+    assert "f1 (next, served)" not in latex_table(summary)
 
 
 def test_nothing_is_marked_for_one_seed(tmp_path: Path) -> None:
@@ -164,10 +164,21 @@ def test_latex_has_few_columns_a_short_caption_a_label_and_the_notes_below(summa
 
     head = lines[lines.index(r"\toprule") + 1]
     assert head == r"method & accuracy & minus global & p & worst tenth & minutes to target & speed-up \\"
-    assert r"\caption{3 methods compared over 3 seeds.}" in lines
+    assert r"\caption{Comparison over 3 seeds.}" in lines
     assert r"\label{tab:comparison}" in lines
     notes = next(at for at, line in enumerate(lines) if r"95 \% t-interval" in line)
     assert notes > lines.index(r"\end{tabular}%")
+    assert len(lines[notes]) < 120
+    assert lines[notes + 1].startswith("% Differences to global are seed by seed")
+
+
+def test_latex_has_what_clients_are_served_where_a_method_has_experts(tmp_path: Path) -> None:
+    for method, served in (("global", {}), ("fielding", {"served_accuracy": [0.75] * 4})):
+        run_folder(tmp_path / f"{method}-1", round_rows([0.5] * 4, **served), method=method, seed=1)
+    latex = latex_table(compare_groups(gather_runs([tmp_path])))
+
+    assert " & served & " in latex
+    assert "0.750" in latex
 
 
 def test_latex_says_which_letters_need_another_program(summary: Any) -> None:

@@ -36,6 +36,7 @@ _ACCURACIES = {
     "final_accuracy_served": "served",
     "final_next_accuracy_served": "next, served",
 }
+_SERVED = {name: head for name, head in _ACCURACIES.items() if name.endswith("_served")}
 # In braces: at the start of a row, LaTeX would take brackets and asterisks for options of the rule before it.
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -88,8 +89,8 @@ def markdown_table(summary: Row) -> str:
 def latex_table(summary: Row) -> str:
     r"""Return a table that fits a page as LaTeX with booktabs' rules, the best in ``\textbf``, with notes below it.
 
-    It has the figures that papers print: the three scores, differences, the worst tenth, and how soon. The Markdown
-    table and the CSV file have all.
+    It has the figures that papers print: the three scores, differences, the worst tenth, what clients are served, and
+    how soon; how to read them stands in comments. The Markdown table and the CSV file have all.
     """
 
     def cell_text(cell: TableCell) -> str:
@@ -106,6 +107,7 @@ def latex_table(summary: Row) -> str:
         *_known_columns(summary, _SCORES),
         *_difference_columns(summary),
         _accuracy_column(summary, "worst_decile", _ACCURACIES["worst_decile"]),
+        *_known_columns(summary, _SERVED),
         *_known_columns(
             summary, {name: head for name, head in _own_heads(summary).items() if not name.endswith("_served")}
         ),
@@ -113,7 +115,8 @@ def latex_table(summary: Row) -> str:
     ]
     head, *rows = _rows(shown, cell_text, escape_latex)
     lines = [f"{' & '.join(row)} \\\\" for row in (head, *rows)]
-    title = f"{len(methods)} methods compared over {seed_count_words(_seed_counts(summary))}."
+    title = f"Comparison over {seed_count_words(_seed_counts(summary))}."
+    first, how, beware = _sentences(summary, "bold")
     table = "\n".join(
         [
             r"\begin{table}",
@@ -134,7 +137,8 @@ def latex_table(summary: Row) -> str:
             "",
             r"\smallskip",
             r"\begin{minipage}{\linewidth}",
-            rf"\scriptsize {escape_latex(_caption(summary, 'bold'))}",
+            rf"\scriptsize {escape_latex(' '.join([*first, *beware]))}",
+            *(f"% {printable(sentence)}" for sentence in how),
             r"\end{minipage}",
             r"\end{table}",
             "",
