@@ -64,7 +64,7 @@ def test_what_is_missing_is_noted_and_the_rest_is_drawn(command: Command, tmp_pa
         (["none"], "none is no folder; give the folder of a run or of a comparison"),
         (["empty"], "empty holds no run"),
         (["runs", "--reference", "glboal"], "unknown reference 'glboal'; did you mean 'global'"),
-        (["runs", "--export", "gif"], "figures cannot be exported as 'gif'; give png or pdf"),
+        (["runs", "--export", "gif"], "figures cannot be exported as 'gif'; give png, pdf or svg"),
     ],
 )
 def test_wrong_use_is_one_line_and_nothing_is_written(

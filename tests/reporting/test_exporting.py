@@ -6,7 +6,7 @@ import pytest
 
 from fielding.errors import InputError, OptionError, OutputError
 from fielding.reporting import exporting
-from fielding.reporting.charts.figures import Line, lines_figure
+from fielding.reporting.charts.figures import Line, lines_figure, zoom
 from fielding.reporting.exporting import export_figures, export_head, for_paper
 from fielding.reporting.page import Frame, Page, Section, page_html
 
@@ -15,7 +15,7 @@ PAGE = Page(title="", lead="", sections=[Section(title="Accuracy over rounds", f
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("form", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF")])
+@pytest.mark.parametrize(("form", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<svg")])
 def test_every_figure_becomes_a_file(tmp_path: Path, chromium: str, form: str, magic: bytes) -> None:
     pytest.importorskip("kaleido", reason="the extra export is not installed")
 
@@ -75,7 +75,7 @@ def test_a_figure_for_a_paper_is_black_on_white_and_the_page_keeps_its_own() -> 
 
 
 def test_another_format_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"cannot be exported as 'gif'; give png or pdf"):
+    with pytest.raises(OptionError, match=r"cannot be exported as 'gif'; give png, pdf or svg"):
         export_figures(PAGE, tmp_path, "gif")
 
 
@@ -141,3 +141,11 @@ def test_figures_of_groups_with_names_of_any_signs_and_length_have_files_of_thei
 
     assert len(set(paths)) == len(groups)
     assert sorted((tmp_path / "figures").iterdir()) == sorted(paths)
+
+
+def test_a_figure_for_a_paper_shows_all_that_a_zoomed_one_hides() -> None:
+    layout = for_paper(zoom(FIGURE, 0.4, 0.6))["layout"]
+
+    assert layout["yaxis"]["range"] is None
+    assert layout["paper_bgcolor"] == "#ffffff"
+    assert zoom(FIGURE, 0.4, 0.6)["layout"]["yaxis"]["range"] == [0.4, 0.6]

@@ -21,7 +21,7 @@ def report(
     export: Annotated[
         str | None,
         typer.Option(
-            metavar="png|pdf", help="Also write every figure and a picture of the head, into figures beside it."
+            metavar="png|pdf|svg", help="Also write every figure and a picture of the head, into figures beside it."
         ),
     ] = None,
     reference: Annotated[str | None, typer.Option(help="Compare the others with this method.")] = None,

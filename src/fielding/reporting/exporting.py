@@ -1,4 +1,4 @@
-"""Files from a page: its figures for a paper, PNG or PDF, on white; and a picture of its head for a README."""
+"""Files from a page: its figures for a paper, PNG, PDF or SVG, on white; and a picture of its head for a README."""
 
 import asyncio
 import base64
@@ -13,10 +13,10 @@ from typing import Any
 
 from fielding._extras import require
 from fielding.errors import InputError, OptionError, OutputError, echo
-from fielding.reporting.charts.figures import Figure, change_layout
+from fielding.reporting.charts.figures import ZOOMED, Figure, change_layout
 from fielding.reporting.page import Page, Section, distinct, key_of
 
-FORMATS = ("png", "pdf")
+FORMATS = ("png", "pdf", "svg")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 HEAD = "head.png"
 _WIDTH, _SCALE = 820, 2
@@ -47,7 +47,7 @@ def page_figures(page: Page) -> dict[str, Figure]:
 
 
 def export_figures(page: Page, folder: Path, form: str) -> list[Path]:
-    """Write every figure of a page into a folder, as ``KEY.png`` or ``KEY.pdf``; return the files.
+    """Write every figure of a page into a folder, as ``KEY.png``, ``KEY.pdf`` or ``KEY.svg``; return the files.
 
     OptionError if the format is not known, or if the package or the browser that draws is missing; the message names
     it. OutputError if a figure cannot be written.
@@ -147,7 +147,9 @@ async def _photograph(address: str) -> bytes:
 def load_exporter(form: str) -> ModuleType:
     """Return the package that draws figures; raise OptionError if this format, the package or a browser is missing."""
     if form not in FORMATS:
-        raise OptionError(f"figures cannot be exported as {echo(form)}; give {' or '.join(FORMATS)}")
+        raise OptionError(
+            f"figures cannot be exported as {echo(form)}; give {', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
+        )
     kaleido = require("export")
     if not any(map(shutil.which, BROWSERS)):
         raise OptionError("to export figures a Chrome or Chromium must be installed (Debian: apt-get install chromium)")
@@ -155,7 +157,9 @@ def load_exporter(form: str) -> ModuleType:
 
 
 def for_paper(figure: Figure) -> Figure:
-    """Return a figure in black on white."""
+    """Return a figure in black on white that shows all of its lines: on paper nobody can zoom out."""
+    if figure["layout"].get("meta") == ZOOMED:
+        figure = change_layout(figure, yaxis={"range": None})
     return change_layout(
         figure, paper_bgcolor="#ffffff", plot_bgcolor="#ffffff", font={"color": "#000000", "family": "sans-serif"}
     )

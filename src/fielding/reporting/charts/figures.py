@@ -170,9 +170,12 @@ def change_layout(figure: Figure, **changes: Any) -> Figure:
     return {**figure, "layout": layout}
 
 
+ZOOMED = "zoomed"  # a mark on figures whose axis does not show everything
+
+
 def zoom(figure: Figure, low: float, high: float) -> Figure:
     """Return a figure whose vertical axis shows a range; a double click in the browser shows everything."""
-    return change_layout(figure, yaxis={"range": [low, high], "rangemode": "normal"}, height=400)
+    return change_layout(figure, yaxis={"range": [low, high], "rangemode": "normal"}, height=400, meta=ZOOMED)
 
 
 def thin(x: Vector, y: Vector, most: int = MOST_POINTS) -> tuple[Vector, Vector]:
