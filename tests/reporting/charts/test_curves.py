@@ -94,6 +94,16 @@ def test_corrected_accuracy_has_views_of_its_own(tmp_path: Path) -> None:
     assert not traces(corrected, "b")
 
 
+def test_what_clients_are_served_opens_the_chart_only_where_all_groups_have_experts(tmp_path: Path) -> None:
+    plain, served = accuracies([0.5, 0.6]), accuracies([0.5, 0.6], served_accuracy=0.7)
+    both = draw_accuracy(groups_of(tmp_path / "both", {"a": [served], "b": [served]}))
+    one = draw_accuracy(groups_of(tmp_path / "one", {"a": [served], "b": [plain]}))
+
+    assert both.views[0].words[1] == "served"
+    assert one.views[0].words[1] == "model as it is"
+    assert {view.words[1] for view in one.views} == {"served", "model as it is"}
+
+
 def test_metrics_of_ones_own_are_drawn_as_accuracy_is_whatever_their_unit(tmp_path: Path) -> None:
     ours, theirs = (
         accuracies([0.5, 0.6], **{"metric/error": level, "served_next_metric/error": 40.0}) for level in (0.002, 0.004)

@@ -45,8 +45,8 @@ CUT_WORDS = "The start is cut off; a double click shows it."
 NOT_EVALUATED = "No run has been evaluated yet."
 SCORES = {"window": "", "next interval": "next_", "newest interval": "newest_"}
 """The three scores, and how their names in ``rounds.jsonl`` begin."""
-READINGS = {"served": "served_", "model as it is": "", **{how: f"{how}_" for how in TREATMENTS}}
-"""What clients make of their models, and how the names of its figures begin; what they get at last comes first."""
+_SERVED, _PLAIN = {"served": "served_"}, {"model as it is": ""}
+_TREATED = {how: f"{how}_" for how in TREATMENTS}
 _ACCURACY, _METRIC = "accuracy", "metric/"  # how figures end in rounds.jsonl, and how metrics of the user's own begin
 _FEWEST_POINTS = 100
 _SEVERAL_BANDS = 3  # with more bands each is fainter, lest they hide the lines
@@ -162,6 +162,18 @@ def mean_and_half_width(values: Matrix) -> tuple[Vector, Vector]:
         if has_value.any():
             mean[places], half_width[places] = t_interval(values[has_value][:, places])
     return mean, half_width
+
+
+def readings(gathered: RunGroups) -> dict[str, str]:
+    """Return what clients make of their models, and how the names of its figures begin.
+
+    What they get at last comes first, unless there are groups whose clients get their models as they are: then what all
+    groups have does.
+    """
+    name = f"{_SERVED['served']}{_ACCURACY}"
+    have = [any(name in row for run in counted_runs(group) for row in run.rounds) for group in gathered.groups]
+    first = {**_SERVED, **_PLAIN} if all(have) else {**_PLAIN, **_SERVED}
+    return {**first, **_TREATED}
 
 
 # ---------------------------------------------------------------- lines and figures
@@ -325,10 +337,10 @@ def _draw_scores(gathered: RunGroups, measure: str, *, title: str) -> Section:
     is_alone = len(gathered.groups) == 1
     # By the words of its buttons what a figure shows: a score of all groups, or all scores of the one.
     figures: dict[tuple[str, ...], dict[str, str]] = {}
-    for (score, begin), (reading, prefix) in product(SCORES.items(), READINGS.items()):
+    for (score, begin), (reading, prefix) in product(SCORES.items(), readings(gathered).items()):
         figures.setdefault((reading,) if is_alone else (score, reading), {})[score] = f"{prefix}{begin}{measure}"
     if is_alone and measure == _ACCURACY:
-        for reading, prefix in READINGS.items():
+        for reading, prefix in readings(gathered).items():
             figures[reading,]["worst tenth of the clients"] = f"{prefix}worst_decile"
     views: list[Section] = []
     seen: dict[str, list[Line]] = {}

@@ -7,7 +7,6 @@ import numpy as np
 
 from fielding._typing import Vector
 from fielding.reporting.charts.curves import (
-    READINGS,
     SCORES,
     Curves,
     clip_band,
@@ -17,6 +16,7 @@ from fielding.reporting.charts.curves import (
     fit_axis,
     mean_line,
     points,
+    readings,
     seeds_words,
 )
 from fielding.reporting.charts.figures import mark_places
@@ -73,8 +73,8 @@ def around_drifts(rounds: Vector, accuracy: Vector, drifts: Sequence[float]) -> 
 def draw_around_drifts(gathered: RunGroups) -> Section:
     """Return the mean accuracy before and after a drift, a line for each group, on the window and the next interval."""
     views: list[Section] = []
-    for score, reading in product(_SHOWN, READINGS):
-        name = f"{READINGS[reading]}{SCORES[score]}accuracy"
+    for score, (reading, prefix) in product(_SHOWN, readings(gathered).items()):
+        name = f"{prefix}{SCORES[score]}accuracy"
         lines, counts = [], []
         for group in gathered.groups:
             found = [

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from fielding._typing import Vector
-from fielding.reporting.charts.curves import READINGS, counted_runs, hide_long_legend
+from fielding.reporting.charts.curves import counted_runs, hide_long_legend, readings
 from fielding.reporting.charts.figures import Figure, Line, add_shapes, change_layout, lines_figure, thin
 from fielding.reporting.formatting import digits
 from fielding.reporting.numbers.groups import Group, RunGroups
@@ -31,7 +31,7 @@ def draw_fairness(gathered: RunGroups) -> Section:
         "served": "The same clients, each served by its experts as it weighs them.",
     }
     views = {}
-    for word, prefix in READINGS.items():
+    for word, prefix in readings(gathered).items():
         how = prefix.removesuffix("_")
         pooled = {group.name: _pool_accuracies(group, how) for group in gathered.groups}
         accuracies = {name: accuracy for name, accuracy in pooled.items() if accuracy.size}
