@@ -1,6 +1,7 @@
 """Stages 5 to 8 in one call: reports in, groups and mixing weights out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from typing import cast
@@ -30,6 +31,9 @@ from fielding.distance import Metric, metric_named
 from fielding.errors import ReportError, echo
 from fielding.rng import stream
 
+MOST_SAMPLES = 2**62  # larger numbers of samples are taken for this one
+_STATE = ("clusters", "memory", "n_events", "next_id", "inbox", "inbox_counts")
+
 
 def as_row(representation: Floats) -> Floats:
     """Return a representation as a matrix of one row, for the check that batches pass."""
@@ -52,7 +56,7 @@ def checked_count(n_samples: object) -> int:
     """Return a number of samples, or raise unless it is a whole number from 0."""
     if not isinstance(n_samples, (int, np.integer)) or isinstance(n_samples, bool) or n_samples < 0:
         raise ReportError(f"n_samples is {echo(n_samples)}; give a whole number from 0")
-    return int(n_samples)
+    return min(int(n_samples), MOST_SAMPLES)
 
 
 def checked_counts(n_samples: object, n_rows: int) -> Counts | None:
@@ -65,7 +69,7 @@ def checked_counts(n_samples: object, n_rows: int) -> Counts | None:
         counts = np.empty(())
     if counts.shape != (n_rows,) or (counts.size and (counts.dtype.kind not in "iu" or int(counts.min()) < 0)):
         raise ReportError(f"n_samples is {echo(n_samples)}; give a whole number from 0 for each of {n_rows} reports")
-    return np.asarray(np.minimum(counts, 2**62).astype(np.int64))
+    return np.asarray(np.minimum(counts, MOST_SAMPLES).astype(np.int64))
 
 
 def checked_step(step: object) -> int:
@@ -157,8 +161,9 @@ class Coordinator:
         width = self.registry.label_widths[-1]
         rows = np.stack([np.pad(row, (0, width - row.size)) for row in self.inbox.values()])
         counts = checked_counts([self.inbox_counts.get(client_id, 0) for client_id in ids], len(ids))
-        decision = self._act(ReportBatch(client_ids=ids, representations=rows, n_samples=counts), number)
-        self.inbox, self.inbox_counts = {}, {}
+        with self._all_or_nothing(ids):
+            decision = self._act(ReportBatch(client_ids=ids, representations=rows, n_samples=counts), number)
+            self.inbox, self.inbox_counts = {}, {}
         return decision
 
     def update(self, batch: ReportBatch, step: int | None = None) -> Decision:
@@ -170,7 +175,10 @@ class Coordinator:
         if self.inbox:
             raise ReportError(f"{len(self.inbox)} received reports wait; call decide() before update()")
         checked, number = self._checked(batch), self._step(step)
-        return self._act(checked, number) if len(checked.client_ids) else self._quiet(number)
+        if not len(checked.client_ids):
+            return self._quiet(number)
+        with self._all_or_nothing(checked.client_ids):
+            return self._act(checked, number)
 
     def reward(self, gain: float) -> None:
         """Tell what the last event brought, in accuracy or minus in loss; triggers that do not learn pass it over.
@@ -193,14 +201,15 @@ class Coordinator:
 
     def grow_labels(self, n_labels: int) -> int:
         """Begin a longer class list; older representations are padded with zeros. Return its version."""
-        version = self.registry.grow_labels(n_labels)
-        if self.clusters is not None:
-            extra = ((0, 0), (0, n_labels - self.clusters.centers.shape[1]))
-            self.clusters = replace(
-                self.clusters,
-                centers=np.pad(self.clusters.centers, extra),
-                since_global=np.pad(self.clusters.since_global, extra),
-            )
+        with self._all_or_nothing():
+            version = self.registry.grow_labels(n_labels)
+            if self.clusters is not None:
+                extra = ((0, 0), (0, n_labels - self.clusters.centers.shape[1]))
+                self.clusters = replace(
+                    self.clusters,
+                    centers=np.pad(self.clusters.centers, extra),
+                    since_global=np.pad(self.clusters.since_global, extra),
+                )
         return version
 
     # ---- how it is done ----------------------------------------------------------------------------------------
@@ -209,6 +218,21 @@ class Coordinator:
     def metric(self) -> Metric:
         """The distance that everything is decided by."""
         return metric_named(self.policy.metric)
+
+    @contextmanager
+    def _all_or_nothing(self, client_ids: Sequence[ClientId] = ()) -> Iterator[None]:
+        """Leave everything as it was if acting on reports of these clients breaks off.
+
+        Memory may end, Ctrl-C may come, a trigger of the user's own may raise; the same call can then be made again.
+        """
+        rows, state = self.registry.saved(client_ids), {name: getattr(self, name) for name in _STATE}
+        try:
+            yield
+        except BaseException:
+            self.registry.restore(rows)
+            for name, value in state.items():
+                setattr(self, name, value)
+            raise
 
     def _checked(self, batch: ReportBatch) -> ReportBatch:
         width = self.registry.expected_width(batch.label_version)

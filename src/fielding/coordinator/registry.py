@@ -1,7 +1,8 @@
 """What the coordinator knows of its clients: one row each, found by id, growing in place."""
 
 from collections.abc import Mapping, Sequence
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +19,20 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 class GrowingColumn(Generic[Scalar]):
     """Rows that are added at the end; the operating system moves the pages where it can."""
 
-    __slots__ = ("_fill", "values")
+    __slots__ = ("blank", "values")
 
-    def __init__(self, values: npt.NDArray[Scalar], fill: int = 0) -> None:
+    def __init__(self, values: npt.NDArray[Scalar], blank: int = 0) -> None:
         self.values = values
-        self._fill = fill
+        self.blank = blank  # what a new row holds
 
     def grow(self, n_rows: int) -> None:
-        """Make room for so many rows; rows that stand keep their values, views of them stay valid."""
+        """Make room for so many rows, if there is less; rows that stand keep their values, views of them stay valid.
+
+        New rows are blank only once :meth:`clear` says so: a growth may break off.
+        """
         before = self.values.shape[0]
+        if n_rows <= before:
+            return
         shape = (n_rows, *self.values.shape[1:])
         try:
             # Not a copy: a matrix of a million clients never stands in memory twice.
@@ -35,8 +41,10 @@ class GrowingColumn(Generic[Scalar]):
             wider = np.zeros(shape, dtype=self.values.dtype)
             wider[:before] = self.values
             self.values = wider
-        if self._fill:
-            self.values[before:] = self._fill
+
+    def clear(self, first: int, last: int) -> None:
+        """Make rows blank."""
+        self.values[first:last] = self.blank
 
 
 UNKNOWN = -1
@@ -54,7 +62,7 @@ class IdIndex:
 
     def __init__(self) -> None:
         self.ids: list[ClientId] = []
-        self._table = GrowingColumn(np.zeros(0, dtype=np.int32), fill=UNKNOWN)
+        self._table: Codes = np.zeros(0, dtype=np.int32)
         self._row_of: dict[ClientId, int] | None = None
 
     def __len__(self) -> int:
@@ -64,16 +72,16 @@ class IdIndex:
         """Return the row of one client, :data:`UNKNOWN` if it was never added."""
         if self._row_of is not None:
             return self._row_of.get(client_id, UNKNOWN)
-        is_place = isinstance(client_id, int) and 0 <= client_id < self._table.values.size
-        return int(self._table.values[client_id]) if is_place else UNKNOWN  # type: ignore[index]
+        is_place = isinstance(client_id, int) and 0 <= client_id < self._table.size
+        return int(self._table[client_id]) if is_place else UNKNOWN  # type: ignore[index]
 
     def rows(self, client_ids: Sequence[ClientId]) -> Counts:
         """Return the row of each id, :data:`UNKNOWN` for those never added, shape ``(n_ids,)``."""
         if self._row_of is None and client_ids and isinstance(client_ids[0], int):
             places = np.array(client_ids, dtype=np.int64)
-            inside = (places >= 0) & (places < self._table.values.size)
+            inside = (places >= 0) & (places < self._table.size)
             found = np.full(places.size, UNKNOWN, dtype=np.int64)
-            found[inside] = self._table.values[places[inside]]
+            found[inside] = self._table[places[inside]]
             return found
         return np.fromiter(map(self.row, client_ids), dtype=np.int64, count=len(client_ids))
 
@@ -83,9 +91,20 @@ class IdIndex:
         self.ids.extend(client_ids)
         if self._row_of is None and not self._fill_table(client_ids, first):
             self._row_of = {client_id: row for row, client_id in enumerate(self.ids)}
-            self._table = GrowingColumn(np.zeros(0, dtype=np.int32), fill=UNKNOWN)
+            self._table = np.zeros(0, dtype=np.int32)
         elif self._row_of is not None:
             self._row_of.update(zip(client_ids, range(first, len(self.ids)), strict=True))
+
+    def forget_after(self, n_ids: int) -> None:
+        """Take back the clients that were added last, also where adding them broke off; the first so many stay."""
+        added = self.ids[n_ids:]
+        if self._row_of is not None:
+            for client_id in added:
+                self._row_of.pop(client_id, None)
+        elif added and isinstance(added[0], int):
+            places = np.array(added, dtype=np.int64)
+            self._table[places[(places >= 0) & (places < self._table.size)]] = UNKNOWN
+        del self.ids[n_ids:]
 
     def _fill_table(self, client_ids: Sequence[ClientId], first: int) -> bool:
         """Write the ids into the table, or return False if they do not fit."""
@@ -97,9 +116,10 @@ class IdIndex:
         highest = int(places.max())
         if places.min() < 0 or highest >= max(_LEAST_PLACES, _SPARSEST * len(self.ids)):
             return False
-        if highest >= self._table.values.size:
-            self._table.grow(max(highest + 1, min(2 * self._table.values.size, _SPARSEST * len(self.ids))))
-        self._table.values[places] = np.arange(first, len(self.ids), dtype=np.int32)
+        if highest >= self._table.size:
+            size = max(highest + 1, min(2 * self._table.size, _SPARSEST * len(self.ids)))
+            self._table = np.concatenate([self._table, np.full(size - self._table.size, UNKNOWN, dtype=np.int32)])
+        self._table[places] = np.arange(first, len(self.ids), dtype=np.int32)
         return True
 
 
@@ -135,7 +155,7 @@ class SampleColumns:
     def __init__(self, n_rows: int) -> None:
         self._n_samples = GrowingColumn(np.zeros(n_rows, dtype=np.int32))
         self._n_global = GrowingColumn(np.zeros(n_rows, dtype=np.int32))
-        self._origin = GrowingColumn(np.full(n_rows, NOWHERE, dtype=np.int32), fill=NOWHERE)
+        self._origin = GrowingColumn(np.full(n_rows, NOWHERE, dtype=np.int32), blank=NOWHERE)
         self._heard = GrowingColumn(np.zeros(n_rows, dtype=np.bool_))
 
     @classmethod
@@ -148,23 +168,45 @@ class SampleColumns:
             raise ValueError("the numbers of samples in the registry differ in length")
         samples._n_samples = GrowingColumn(columns["n_samples"].astype(np.int32, copy=False))
         samples._n_global = GrowingColumn(columns["n_global"].astype(np.int32, copy=False))
-        samples._origin = GrowingColumn(columns["origin"].astype(np.int32, copy=False), fill=NOWHERE)
+        samples._origin = GrowingColumn(columns["origin"].astype(np.int32, copy=False), blank=NOWHERE)
         samples._heard = GrowingColumn(columns["heard"].astype(np.bool_, copy=False))
         return samples
 
+    @property
+    def _columns(self) -> tuple[GrowingColumn[Any], ...]:
+        return (self._n_samples, self._n_global, self._origin, self._heard)
+
     def arrays(self, n_rows: int) -> dict[str, npt.NDArray[np.generic]]:
         """Return the first rows of all columns, for a checkpoint."""
-        every = (self._n_samples.values, self._n_global.values, self._origin.values, self._heard.values)
-        return {name: values[:n_rows] for name, values in zip(SAMPLE_COLUMNS, every, strict=True)}
+        return {name: one.values[:n_rows] for name, one in zip(SAMPLE_COLUMNS, self._columns, strict=True)}
 
     def of(self, rows: Counts) -> Codes:
         """Return how many samples stand behind the representations of these rows; 0 is unknown."""
         return np.asarray(self._n_samples.values[rows])
 
+    @property
+    def capacity(self) -> int:
+        """For how many clients there is room."""
+        return min(column.values.size for column in self._columns)
+
     def grow(self, n_rows: int) -> None:
         """Make room for so many clients."""
-        for column in (self._n_samples, self._n_global, self._origin, self._heard):
+        for column in self._columns:
             column.grow(n_rows)
+
+    def clear(self, first: int, last: int) -> None:
+        """Make the rows of new clients blank."""
+        for column in self._columns:
+            column.clear(first, last)
+
+    def saved(self, n_rows: int) -> list[npt.NDArray[Any]]:
+        """Return copies of the first rows, for :meth:`restore`."""
+        return [column.values[:n_rows].copy() for column in self._columns]
+
+    def restore(self, saved: Sequence[npt.NDArray[Any]]) -> None:
+        """Write back what :meth:`saved` gave."""
+        for column, before in zip(self._columns, saved, strict=True):
+            column.values[: len(before)] = before
 
     def record(self, rows: Counts, n_samples: Counts | int) -> None:
         """Write down how many samples stand behind what clients just reported."""
@@ -201,6 +243,19 @@ _GROWTH = 1.25
 _FIRST_CAPACITY = 64
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SavedRows:
+    """What a registry held: of representations the rows that may change, of all else everything."""
+
+    n_rows: int
+    widths: tuple[int, ...]
+    representations: GrowingColumn[np.float32]
+    rows: Counts
+    reported: Floats
+    columns: list[npt.NDArray[Any]]
+    samples: list[npt.NDArray[Any]]
+
+
 class Registry:
     """One row per client: representation, cluster, whether it is active, when it last reported.
 
@@ -212,9 +267,9 @@ class Registry:
         self._index = IdIndex()
         self._widths: list[int] = []
         self._representations = GrowingColumn(np.zeros((0, 0), dtype=np.float32))
-        self._membership = GrowingColumn(np.zeros(0, dtype=np.int32), fill=UNASSIGNED)
+        self._membership = GrowingColumn(np.zeros(0, dtype=np.int32), blank=UNASSIGNED)
         self._active = GrowingColumn(np.zeros(0, dtype=np.bool_))
-        self._last_step = GrowingColumn(np.zeros(0, dtype=np.int64), fill=-1)
+        self._last_step = GrowingColumn(np.zeros(0, dtype=np.int64), blank=-1)
         self._samples = SampleColumns(0)
 
     @classmethod
@@ -232,9 +287,9 @@ class Registry:
         registry._index.add_all(client_ids)
         registry._widths = list(widths)
         registry._representations = GrowingColumn(columns["representations"].astype(np.float32, copy=False))
-        registry._membership = GrowingColumn(columns["membership"].astype(np.int32, copy=False), fill=UNASSIGNED)
+        registry._membership = GrowingColumn(columns["membership"].astype(np.int32, copy=False), blank=UNASSIGNED)
         registry._active = GrowingColumn(columns["active"].astype(np.bool_, copy=False))
-        registry._last_step = GrowingColumn(columns["last_step"].astype(np.int64, copy=False), fill=-1)
+        registry._last_step = GrowingColumn(columns["last_step"].astype(np.int64, copy=False), blank=-1)
         registry._samples = SampleColumns.restored(columns, len(client_ids))
         return registry
 
@@ -300,8 +355,8 @@ class Registry:
     def fix_width(self, n_features: int) -> None:
         """Let the first report of all decide how long a representation is; later ones have no say."""
         if not self._widths:
-            self._widths.append(n_features)
             self._representations = GrowingColumn(np.zeros((self._membership.values.size, n_features), np.float32))
+            self._widths.append(n_features)
 
     def grow_labels(self, n_labels: int) -> int:
         """Begin a new version of the class list and pad all representations with zeros; return the version."""
@@ -329,10 +384,42 @@ class Registry:
         rows = self._index.rows(client_ids)
         unknown = np.flatnonzero(rows == UNKNOWN)
         if unknown.size:
-            self._reserve(len(self) + unknown.size)
+            n_before, n_now = len(self), len(self) + unknown.size
+            self._reserve(n_now)
+            for column in self._columns:
+                column.clear(n_before, n_now)
+            self._samples.clear(n_before, n_now)
             self._index.add_all(sorted(client_ids[int(at)] for at in unknown))
             rows = self._index.rows(client_ids)
         return rows
+
+    def saved(self, client_ids: Sequence[ClientId]) -> "SavedRows":
+        """Return all that reports of these clients can change, for :meth:`restore`."""
+        n_rows, rows = len(self), self._index.rows(client_ids)
+        known = rows[rows != UNKNOWN]
+        return SavedRows(
+            n_rows=n_rows,
+            widths=self.label_widths,
+            representations=self._representations,
+            rows=known,
+            reported=self.representations[known],
+            columns=[column.values[:n_rows].copy() for column in self._columns[1:]],
+            samples=self._samples.saved(n_rows),
+        )
+
+    def restore(self, saved: "SavedRows") -> None:
+        """Write back what :meth:`saved` gave; clients that came since are not known any more."""
+        self._index.forget_after(saved.n_rows)
+        self._widths, self._representations = list(saved.widths), saved.representations
+        if saved.rows.size:
+            self._representations.values[saved.rows] = saved.reported
+        for column, before in zip(self._columns[1:], saved.columns, strict=True):
+            column.values[: saved.n_rows] = before
+        self._samples.restore(saved.samples)
+
+    @property
+    def _columns(self) -> tuple[GrowingColumn[Any], ...]:
+        return (self._representations, self._membership, self._active, self._last_step)
 
     def record(self, rows: Counts, representations: Floats, *, step: int, n_samples: Counts | None = None) -> Mask:
         """Write down what the clients in these rows reported; return which of them spoke (were not silent).
@@ -367,9 +454,10 @@ class Registry:
 
     def _reserve(self, n_rows: int) -> None:
         """Make room for ``n_rows`` clients, a quarter more than asked so that growing stays cheap."""
-        if n_rows <= self._membership.values.size:
+        # The smallest of all: a growth may have broken off between two columns.
+        if n_rows <= min(self._samples.capacity, *(column.values.shape[0] for column in self._columns)):
             return
         capacity = max(_FIRST_CAPACITY, int(n_rows * _GROWTH) if len(self) else n_rows)
-        for column in (self._representations, self._membership, self._active, self._last_step):
+        for column in self._columns:
             column.grow(capacity)
         self._samples.grow(capacity)
