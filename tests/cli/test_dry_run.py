@@ -47,6 +47,18 @@ def test_a_dry_run_speaks_to_programs_and_obeys_options(fielding: Command, tmp_p
     assert not (tmp_path / "there").exists()
 
 
+def test_a_dry_run_tells_how_long_a_trace_lasts(fielding: Command, tmp_path: Path) -> None:
+    rows = [f"u{client},{3600 * hour},{(client + hour) % 2},{hour}" for client in range(4) for hour in range(12)]
+    (tmp_path / "hours.csv").write_text("\n".join(["client,time,label,x", *rows]))
+    trace = '[trace]\nfile = "hours.csv"\nfeatures = "x"\ninterval = "1h"\ngap = 2\nwindow = 4\n'
+    (tmp_path / "hours.toml").write_text(f"rounds = 10\n{trace}[training]\nparticipants = 4\n")
+
+    assert fielding("run", "hours.toml", "--dry-run") == 0
+    assert "10 of the 22 that the trace lasts, new data every 2, 12 intervals" in fielding.out
+    assert fielding("run", "hours.toml", "--dry-run", "--json") == 0
+    assert json.loads(fielding.out)["trace_rounds"] == 22
+
+
 def test_a_dry_run_refuses_what_a_run_would_refuse(fielding: Command) -> None:
     assert fielding("run", "small.toml", "--no-page", "--quiet", "--out", "out") == 0
 

@@ -53,6 +53,19 @@ def test_a_killed_run_is_named_and_the_rest_is_told(ended: ComparisonResult) -> 
         assert "global" in (ended.folder / name).read_text()
 
 
+@pytest.mark.parametrize("progress", [True, None])
+def test_one_who_follows_runs_may_have_them_shown_too(
+    progress: bool | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done: list[str] = []
+    following = Following(on_done=lambda one: done.append(one.name))
+    compare(SMALL, "global", seeds=1, out=tmp_path, jobs=1, page=False, progress=progress, following=following)
+
+    assert done == ["global-1"]
+    shown = capsys.readouterr().err
+    assert "global, seed 1: done, final accuracy 0." in shown if progress else shown == ""
+
+
 def test_a_run_of_a_comparison_is_the_run_that_it_would_be_alone(ended: ComparisonResult, tmp_path: Path) -> None:
     run(with_settings(SMALL, {"seed": 1}), tmp_path / "alone", page=False)
 

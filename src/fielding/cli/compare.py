@@ -2,7 +2,6 @@
 
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -134,6 +133,7 @@ def run_with_progress(
     """Run a comparison with a progress display; None if it was stopped at once."""
     from fielding.comparing.compare import run_comparison
     from fielding.comparing.progress import followed
+    from fielding.comparing.sweep import Following
     from fielding.tracking import TrackedBy, places, tracked, trackers_from
 
     trackers = trackers_from(track)  # what is wrong with them is told before anything runs
@@ -146,17 +146,13 @@ def run_with_progress(
                 pass
     for words in planned.notes:
         note_down(printable(words))
-    with stop_on_signal("round") as stop, followed(planned, quiet=quiet) as (following, tally):
-        asked = following.is_stopped
-        following = replace(
-            following,
-            is_stopped=lambda: asked() or stop.received is not None,
-            beside=TrackedBy(track) if track else None,
-        )
-        try:
-            compared = run_comparison(planned, n_jobs=jobs, following=following, page=page)
-        except KeyboardInterrupt:
-            compared = None
+    with stop_on_signal("round") as stop:
+        also = Following(is_stopped=lambda: stop.received is not None, beside=TrackedBy(track) if track else None)
+        with followed(planned, quiet=quiet, also=also) as (following, tally):
+            try:
+                compared = run_comparison(planned, n_jobs=jobs, following=following, page=page)
+            except KeyboardInterrupt:
+                compared = None
     for words in tally.repeated():
         note_down(words)
     if tally.n_before and not quiet:

@@ -28,6 +28,7 @@ def dry_run(config: "Config", folder: Path, start: "Start", *, as_json: bool, qu
     from fielding.simulation.assembly import Own, assemble, initial_model
     from fielding.simulation.config_check import check_effects
     from fielding.simulation.experiment import federation_of, next_notes, participant_notes, run_manifest
+    from fielding.traces.natural import n_rounds
 
     check_effects(config)
     if not start.resume:
@@ -82,7 +83,8 @@ def dry_run(config: "Config", folder: Path, start: "Start", *, as_json: bool, qu
         *participant_notes(config, n_clients),
     )
     n_train = min(config.training.participants, n_clients)
-    section = config.trace
+    section, dealt = config.trace, simulation.dealt
+    lasts = n_rounds(dealt.schedule.n_intervals, dealt.plan) if dealt.is_natural else None
     record = {
         "data": section.file or section.name,
         "dealt_by": "nature" if simulation.dealt.is_natural else section.scenario or "places",
@@ -93,6 +95,7 @@ def dry_run(config: "Config", folder: Path, start: "Start", *, as_json: bool, qu
         "participants": n_train,
         "intervals": simulation.dealt.schedule.n_intervals,
         "rounds": config.rounds,
+        "trace_rounds": lasts,
         "method": config.method.name,
         "model": config.model.factory or config.model.name,
         "model_numbers": n_numbers,
@@ -110,11 +113,12 @@ def dry_run(config: "Config", folder: Path, start: "Start", *, as_json: bool, qu
         return
     took = "under a second" if expected < 1.0 else f"about {as_time(expected)}"
     how = "real clients and times" if simulation.dealt.is_natural else f"scenario {record['dealt_by']}"
+    of = "" if lasts is None else f" of the {lasts:,} that the trace lasts"
     rows = [
         ["data", f"{record['data']}, {how}"],
         ["samples", f"{len(pool):,} of shape {' x '.join(map(str, pool.shape))}, {len(pool.classes):,} classes"],
         ["clients", f"{n_clients:,}, of which {n_train:,} train in a round"],
-        ["rounds", f"{config.rounds:,}, new data every {section.gap}, {record['intervals']:,} intervals"],
+        ["rounds", f"{config.rounds:,}{of}, new data every {section.gap}, {record['intervals']:,} intervals"],
         ["method", config.method.name],
         ["model", f"{record['model']}, {n_numbers:,} numbers, {megabytes(4 * n_numbers)}"],
         ["real time", f"{took} on this machine, by {len(seconds)} rounds that were tried"],

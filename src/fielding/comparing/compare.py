@@ -157,8 +157,9 @@ def compare(
         drop=drop,
     )
     is_shown = following is None and is_seen() if progress is None else progress
-    with followed(asked, quiet=not is_shown) as (shown, _):
-        compared = run_comparison(asked, n_jobs=jobs, following=following or shown, page=page)
+    with followed(asked, quiet=not is_shown, also=following) as (shown, _):
+        told = shown if is_shown or following is None else following
+        compared = run_comparison(asked, n_jobs=jobs, following=told, page=page)
     return replace(compared, scratch=scratch)
 
 

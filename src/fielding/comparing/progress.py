@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
@@ -17,22 +17,37 @@ from fielding.reporting.progress_bar import at_intervals, in_notebook, note_down
 
 
 @contextmanager
-def followed(planned: PlannedComparison, *, quiet: bool) -> Iterator[tuple[Following, "ProgressTally"]]:
-    """Show how far the runs of a comparison are; yields what follows them, and what keeps count."""
+def followed(
+    planned: PlannedComparison, *, quiet: bool, also: Following | None = None
+) -> Iterator[tuple[Following, "ProgressTally"]]:
+    """Show how far the runs of a comparison are; yields what follows them, and what keeps count.
+
+    ``also``: is told the same, and asked whether to go on.
+    """
+    also = also or Following()
     plan = planned.plan
     pairs = [(variant, seed) for variant in plan.variants for seed in plan.seeds]
     labels = {plan.folder_of(variant, seed): f"{variant.name}, seed {seed}" for variant, seed in pairs}
     tally = ProgressTally({name: config.rounds for name, config in planned.configs.items()}, labels)
     with comparison_progress(tally, quiet=quiet) as display:
 
+        def on_step(step: Step) -> None:
+            tally.step(step)
+            also.on_step(step)
+
+        def on_done(one: Finished) -> None:
+            display.finish(one)
+            also.on_done(one)
+
+        def on_note(note: Note) -> None:
+            display.note(note)
+            also.on_note(note)
+
         def is_stopped() -> bool:
             display.tick()
-            return False
+            return also.is_stopped()
 
-        yield (
-            Following(on_step=tally.step, on_done=display.finish, on_note=display.note, is_stopped=is_stopped),
-            tally,
-        )
+        yield replace(also, on_step=on_step, on_done=on_done, on_note=on_note, is_stopped=is_stopped), tally
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -3,7 +3,7 @@
 import base64
 import math
 from collections.abc import Sequence
-from html import escape
+from html import escape, unescape
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ from fielding._typing import Vector
 from fielding.reporting.charts.figures import Figure
 from fielding.reporting.page import Page
 
-WIDTH, HEIGHT = 640, 260
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 10, 40
+WIDTH, HEIGHT = 520, 240  # of a chart, in units that are pixels where there is room for them
+_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 12, 10, 42
+_FONT = 13  # still to be read where a narrow cell shrinks a chart
 _STYLE = "font:14px system-ui,sans-serif;max-width:680px"
 _CARD = "border:1px solid rgba(128,128,128,.4);border-radius:6px;padding:6px 12px"
 
@@ -22,11 +23,15 @@ def cell_html(page: Page) -> str:
     """Return sentence, cards and main chart of a page as HTML that follows the colours of the notebook."""
     cards = "".join(
         f'<div style="{_CARD}"><div style="opacity:.7;font-size:12px">{escape(one.name)}</div>'
-        f'<div style="font-size:18px">{escape(one.value)}</div></div>'
+        f'<div style="font-size:18px">{escape(one.value)}</div>'
+        f'<div style="opacity:.7;font-size:12px">{escape(one.note)}</div></div>'
         for one in page.cards
     )
-    figure = next((one.figure for one in page.highlights if one.figure is not None), None)
-    chart = "" if figure is None else svg_lines(figure)
+    drawn = ((one, svg_lines(one.figure)) for one in page.highlights if one.figure is not None)
+    section, chart = next((pair for pair in drawn if pair[1]), (None, ""))
+    if section is not None:
+        title = f"{escape(section.title)}. {escape(section.text)}"
+        chart = f'<p style="font-size:13px;margin:12px 0 4px">{title}</p>{chart}'
     return (
         f'<div style="{_STYLE}"><p style="font-weight:600;font-size:16px">{escape(page.sentence or page.title)}</p>'
         f'<div style="display:flex;flex-wrap:wrap;gap:8px">{cards}</div>{chart}'
@@ -36,7 +41,7 @@ def cell_html(page: Page) -> str:
 
 def svg_lines(figure: Figure) -> str:
     """Return the lines and bands of a figure as SVG; nothing if it has no line."""
-    traces = [one for one in figure["data"] if one.get("type", "scatter") == "scatter"]
+    traces = [one for one in figure["data"] if one.get("type") == "scatter" and one.get("mode") == "lines"]
     curves = [(one, unpack(one["x"]), unpack(one["y"])) for one in traces]
     curves = [(one, x, y) for one, x, y in curves if x.size and np.isfinite(y).any()]
     if not curves:
@@ -49,22 +54,24 @@ def svg_lines(figure: Figure) -> str:
     left, right = min(float(xs.min()), x_ticks[0]), max(float(xs.max()), x_ticks[-1])
     low, high = min(low, y_ticks[0]), max(high, y_ticks[-1])
 
+    wide, tall = WIDTH - _LEFT - _RIGHT, HEIGHT - _TOP - _BOTTOM
+
     def place(x: Vector, y: Vector) -> tuple[Vector, Vector]:
-        across = (x - left) / max(right - left, 1e-12)
-        up = (y - low) / max(high - low, 1e-12)
-        return _LEFT + across * (WIDTH - _LEFT - _RIGHT), HEIGHT - _BOTTOM - up * (HEIGHT - _TOP - _BOTTOM)
+        return (x - left) / max(right - left, 1e-12) * wide, (high - y) / max(high - low, 1e-12) * tall
 
     parts = []
     for at in y_ticks:
-        _, (height,) = place(np.array([left]), np.array([at]))
+        height = _TOP + float(place(np.array([left]), np.array([at]))[1][0])
         parts.append(f'<line x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{height:.1f}" y2="{height:.1f}" opacity=".15"/>')
         parts.append(_label(_LEFT - 6, height + 4, f"{at:g}", "end"))
     for at in x_ticks:
-        (across,), _ = place(np.array([at]), np.array([low]))
-        parts.append(_label(across, HEIGHT - _BOTTOM + 16, f"{at:g}", "middle"))
-    parts.append(_label((_LEFT + WIDTH) / 2, HEIGHT - 6, layout["xaxis"]["title"]["text"], "middle"))
+        across = _LEFT + float(place(np.array([at]), np.array([low]))[0][0])
+        parts.append(_label(across, HEIGHT - _BOTTOM + 18, f"{at:g}", "middle"))
+    parts.append(_label(_LEFT + wide / 2, HEIGHT - 6, layout["xaxis"]["title"]["text"], "middle"))
+    # An SVG within: what the axis does not show ends at its edges.
+    parts.append(f'<svg x="{_LEFT}" y="{_TOP}" width="{wide}" height="{tall}">')
     for trace, x, y in curves:
-        is_known = (y >= low) & (y <= high)  # what is outside, as a page's chart leaves it out, or missing
+        is_known = np.isfinite(y)
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(*place(x[is_known], y[is_known]), strict=True))
         if trace.get("fill") == "toself":
             parts.append(f'<polygon points="{points}" fill="{escape(str(trace["fillcolor"]))}" stroke="none"/>')
@@ -74,20 +81,23 @@ def svg_lines(figure: Figure) -> str:
                 f'<polyline points="{points}" fill="none" stroke="{escape(str(line.get("color", "currentColor")))}" '
                 f'stroke-width="{float(line.get("width", 2)):g}"/>'
             )
+    parts.append("</svg>")
+    # Names are escaped already, for the browser library; here they are once more.
     legend = "".join(
-        f'<span style="color:{escape(str(one["line"]["color"]))}">&#9644;</span> {escape(str(one["name"]))} &nbsp; '
+        f'<span style="display:inline-block;margin-right:12px"><span style="color:{escape(str(one["line"]["color"]))}">'
+        f"&#9644;</span> {escape(unescape(str(one['name'])))}</span>"
         for one, _, _ in curves
         if one.get("showlegend", True) and one.get("name")
     )
     return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="100%" stroke="currentColor" role="img">{"".join(parts)}</svg>'
-        f'<div style="font-size:12px">{legend}</div>'
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="100%" style="display:block;max-width:{WIDTH + 40}px" '
+        f'stroke="currentColor" role="img">{"".join(parts)}</svg><div style="font-size:12px">{legend}</div>'
     )
 
 
 def _label(x: float, y: float, words: str, anchor: str) -> str:
     return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="11" fill="currentColor" stroke="none" '
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{_FONT}" fill="currentColor" stroke="none" '
         f'opacity=".75">{escape(words)}</text>'
     )
 

@@ -26,7 +26,6 @@ from fielding.traces.importers import TEXT_FEATURES, hash_texts
 from fielding.traces.intervals import epoch_seconds
 from fielding.traces.npz_file import Array
 from fielding.traces.pool import Pool
-from fielding.traces.trace import Trace
 
 MOST_CATEGORIES = 200
 """Distinct texts of a column that become a feature each; a column with more holds names or sentences."""
@@ -36,42 +35,7 @@ _IMAGE_CHANNELS = (1, 3, 4)
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-def trace_from_frame(
-    frame: Any,
-    *,
-    client: str,
-    time: str,
-    label: str,
-    features: str | Sequence[str] | None = None,
-    text: str | None = None,
-    count: str | None = None,
-    n_text_features: int = TEXT_FEATURES,
-) -> Trace:
-    """Return the rows of a DataFrame as a trace; see :meth:`fielding.Trace.from_dataframe`."""
-    frame = _plain_frame(frame, (client, time, label, text, count))
-    ids, codes = _ids(_column(frame, client), client)
-    classes, y = _labels(_column(frame, label), label)
-    taken = [name for name in (client, time, label, text, count) if name is not None]
-    names = [features] if isinstance(features, str) else features
-    if names is None:  # with a text alone, the text is what samples look like
-        names = [] if text is not None else [name for name in frame.columns if name not in taken]
-    parts = [_feature(_column(frame, name), name) for name in names]
-    if text is not None:
-        words = _column(frame, text)
-        parts.append(hash_texts([str(one) for one in words.where(~words.isna(), "").tolist()], n_text_features))
-    counts = None if count is None else _counts(_column(frame, count), count)
-    return Trace(
-        client_ids=ids,
-        client=codes,
-        time=_times(_column(frame, time), time),
-        y=y,
-        classes=classes,
-        x=np.concatenate(parts, axis=1) if parts else None,
-        count=counts,
-    )
-
-
-def _plain_frame(frame: Any, named: Iterable[str | None]) -> Any:
+def plain_frame(frame: Any, named: Iterable[str | None]) -> Any:
     """Return a pandas DataFrame whose columns have names that are texts, those of its index among them if asked for."""
     if not hasattr(frame, "iloc") and callable(getattr(frame, "to_pandas", None)):
         frame = frame.to_pandas()  # of polars, pyarrow, datasets
@@ -96,18 +60,21 @@ def _column(frame: Any, name: str) -> Any:
     return column
 
 
-def _without_gaps(column: Any, name: str) -> None:
+def _full_column(frame: Any, name: str) -> Any:
+    """Return a column; raise if it has gaps."""
+    column = _column(frame, name)
     if column.isna().any():
         row = int(np.argmax(column.isna().to_numpy()))
         raise InputError(
             f"column {echo(name)} is empty in row {row}, and in {int(column.isna().sum())} rows in all; "
             f"leave these out with df.dropna(subset=[{name!r}])"
         )
+    return column
 
 
-def _ids(column: Any, name: str) -> tuple[tuple[Any, ...], Codes]:
+def read_ids(frame: Any, name: str) -> tuple[tuple[Any, ...], Codes]:
     """Return distinct client ids, rising, and positions among them: whole numbers stay, all others become texts."""
-    _without_gaps(column, name)
+    column = _full_column(frame, name)
     values = column.to_numpy()
     if values.dtype.kind == "f" and np.all(values == np.floor(values)):
         values = values.astype(np.int64)  # numbers that a gap, long gone, made floats
@@ -119,9 +86,9 @@ def _ids(column: Any, name: str) -> tuple[tuple[Any, ...], Codes]:
     return tuple(ids), ranks.astype(np.int32)
 
 
-def _labels(column: Any, name: str) -> tuple[tuple[str, ...], Codes]:
+def read_labels(frame: Any, name: str) -> tuple[tuple[str, ...], Codes]:
     """Return classes and positions among them; those of a categorical column keep its order."""
-    _without_gaps(column, name)
+    column = _full_column(frame, name)
     categories = getattr(getattr(column, "cat", None), "categories", None)
     if categories is not None:
         codes = column.cat.codes.to_numpy().astype(np.int64)
@@ -169,9 +136,9 @@ def encode_labels(labels: Array, name: str = "y") -> tuple[tuple[str, ...], Code
     return classes, found.astype(np.int32)
 
 
-def _times(column: Any, name: str) -> Vector:
+def read_times(frame: Any, name: str) -> Vector:
     """Return unix seconds: of dates (UTC unless they have a time zone), periods (their start), numbers, and texts."""
-    _without_gaps(column, name)
+    column = _full_column(frame, name)
     if hasattr(column.dtype, "freq"):  # periods
         column = column.dt.to_timestamp()
     if getattr(column.dtype, "tz", None) is not None:
@@ -184,7 +151,7 @@ def _times(column: Any, name: str) -> Vector:
         if values.dtype.kind != "M":
             seconds, note = epoch_seconds(seconds, name=name)
         if note is not None:
-            warnings.warn(note, stacklevel=5)  # at the line of the caller of from_dataframe
+            warnings.warn(note, stacklevel=3)  # at the line of the caller of from_dataframe
         return seconds
     names, codes = encode_texts(np.array([str(one) for one in values.tolist()]))
     try:
@@ -194,20 +161,22 @@ def _times(column: Any, name: str) -> Vector:
         raise InputError(f"column {echo(name)} in row {row}: {echo(names[error.at])} is {error.wanted}") from None
 
 
-def _counts(column: Any, name: str) -> Counts:
-    _without_gaps(column, name)
+def read_counts(frame: Any, name: str) -> Counts:
+    """Return how many samples each row stands for."""
+    column = _full_column(frame, name)
     numbers: Array = column.to_numpy()
     if numbers.dtype.kind not in "iuf" or (numbers != np.floor(numbers)).any():
         raise InputError(f"column {echo(name)} holds no whole numbers; a count is one")
     return numbers.astype(np.int64)
 
 
-def _feature(column: Any, name: str) -> Features:
+def read_feature(frame: Any, name: str) -> Features:
     """Return a column as features, shape ``(n_rows, n)``.
 
     A number stays one; a gap becomes 0, and one more feature tells where the gaps are. Truth values are 0 and 1, texts
     and categories one feature per distinct value, rising; a gap is none of them.
     """
+    column = _column(frame, name)
     is_gap = column.isna().to_numpy()
     kind = getattr(column.dtype, "kind", "O")
     if kind in "mM" or getattr(column.dtype, "tz", None) is not None:
@@ -238,6 +207,12 @@ def _feature(column: Any, name: str) -> Features:
     found = np.zeros((is_gap.size, max(1, len(known))), dtype=np.float32)
     found[np.flatnonzero(~is_gap), [place[one] for one in texts]] = 1.0
     return found
+
+
+def read_text(frame: Any, name: str, n_features: int) -> Features:
+    """Return the words of a column of sentences, hashed; a gap has none."""
+    column = _column(frame, name)
+    return hash_texts([str(one) for one in column.where(~column.isna(), "").tolist()], n_features)
 
 
 def pool_from_arrays(x: npt.ArrayLike, y: npt.ArrayLike, classes: Sequence[str] | None = None) -> Pool:

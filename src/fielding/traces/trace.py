@@ -141,17 +141,26 @@ class Trace:
         >>> trace.classes, trace.client_ids, trace.x.tolist()
         (('sit', 'walk'), ('a', 'b'), [[0.5, 0.0], [0.0, 1.0], [2.5, 0.0]])
         """
-        from fielding.traces.frames import trace_from_frame
+        from fielding.traces import frames
 
-        return trace_from_frame(
-            frame,
-            client=client,
-            time=time,
-            label=label,
-            features=features,
-            text=text,
-            count=count,
-            n_text_features=n_text_features,
+        taken = [name for name in (client, time, label, text, count) if name is not None]
+        frame = frames.plain_frame(frame, taken)
+        ids, codes = frames.read_ids(frame, client)
+        classes, y = frames.read_labels(frame, label)
+        names = [features] if isinstance(features, str) else features
+        if names is None:  # with a text alone, the text is what samples look like
+            names = [] if text is not None else [name for name in frame.columns if name not in taken]
+        parts = [frames.read_feature(frame, name) for name in names]
+        if text is not None:
+            parts.append(frames.read_text(frame, text, n_text_features))
+        return cls(
+            client_ids=ids,
+            client=codes,
+            time=frames.read_times(frame, time),
+            y=y,
+            classes=classes,
+            x=np.concatenate(parts, axis=1) if parts else None,
+            count=None if count is None else frames.read_counts(frame, count),
         )
 
     def config(self) -> dict[str, Any]:
