@@ -37,6 +37,7 @@ from fielding.records.run_folder import (
     newest_checkpoint,
     read_manifest,
 )
+from fielding.reporting.client_reasons import Why, explain_client
 from fielding.reporting.formatting import as_time, score_words
 from fielding.reporting.frames import log_lines
 from fielding.reporting.numbers.run_record import read_run
@@ -281,6 +282,15 @@ class Result(Results):
             input_shape=tuple(int(str(size)) for size in shape),
             n_classes=len(classes) if isinstance(classes, list) else 0,
         )
+
+    def why(self, client_id: ClientId, round: int | None = None) -> Why:
+        """Return what happened to a client and why, in words and, as ``record``, in plain values.
+
+        Without a ``round``: when it reported, when and why it changed its cluster, and how it was served. With one:
+        what it reported, how far that is from all centers, and what was decided by which numbers. InputError if the
+        run has no such client or round.
+        """
+        return explain_client(self.folder, client_id, round)
 
     def column(self, name: str) -> tuple[list[int], list[float]]:
         """Return a figure over the rounds that have it: the rounds, and its values.
