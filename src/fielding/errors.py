@@ -15,6 +15,7 @@ Each message says what was got, what was wanted and what to do.
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 
 LONGEST_ECHO = 60
 
@@ -77,6 +78,24 @@ def error_words(error: BaseException) -> str:
     'KeyboardInterrupt'
     """
     return " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
+
+
+def error_place(error: BaseException) -> str:
+    """Return file and line of the innermost frame of an error in the user's own code; nothing if it was not there.
+
+    Own is what is neither Fielding's nor Python's nor an installed package's. The file is named from the folder that
+    the program was started in, if it lies there.
+    """
+    from sysconfig import get_path
+    from traceback import extract_tb
+
+    of_others = [Path(__file__).parent, *(Path(get_path(name)) for name in ("stdlib", "purelib", "platlib"))]
+    for frame in reversed(extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if path.is_file() and not any(path.is_relative_to(folder) for folder in of_others):
+            shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+            return f"{shown}, line {frame.lineno}"
+    return ""
 
 
 def unknown_name(kind: str, got: object, known: Iterable[str]) -> OptionError:

@@ -260,5 +260,5 @@ def test_public_names_and_signatures_stay() -> None:
         assert " ".join(inspect.signature(getattr(fielding, name)).parameters) == words
     assert [name for name in dir(Result) if not name.startswith("_")] == [
         "checkpoint", "cluster_of", "column", "folder", "frame", "layout", "model", "model_of", "notes", "plot",
-        "report", "rounds", "scratch", "summary",
+        "report", "rounds", "scratch", "summary", "why",
     ]  # fmt: skip

@@ -45,6 +45,14 @@ def test_factors_are_numbers_fractions_or_infinity() -> None:
             parse_factor(text)
 
 
+@pytest.mark.parametrize(("words", "near"), [(["runn"], "run"), (["data", "infoo"], "info")])
+def test_the_nearest_command_is_named_once(words: list[str], near: str) -> None:
+    done = fielding(*words)
+
+    assert done.returncode == 2
+    assert done.stderr.count(f"Did you mean '{near}'?") == 1
+
+
 def test_an_interrupt_while_commands_are_imported_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

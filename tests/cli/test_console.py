@@ -13,7 +13,7 @@ from fielding.reporting import progress_bar as shown
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every line come at once instead of after ten seconds."""
     at_intervals = shown.at_intervals
-    monkeypatch.setattr(shown, "at_intervals", lambda say_words: at_intervals(say_words, 0.0))
+    monkeypatch.setattr(shown, "at_intervals", lambda say_words, _seconds: at_intervals(say_words, 0.0))
 
 
 @pytest.mark.usefixtures("_at_once")

@@ -1,4 +1,5 @@
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,23 @@ class Restless(Mine):
 class Faulty(Mine):
     def plan(self, clients):
         raise RuntimeError("out\\nof order")
+
+
+class Picky(Mine):
+    def __init__(self, setting, *, eye: float = 0.5) -> None:
+        if eye > 1:
+            raise ValueError("eye must be at most 1")
+        super().__init__(setting, eye=round(eye, int("two" if eye < 0 else 2)))
+
+
+class Unready(Mine):
+    def __init__(self, setting) -> None:
+        setting.nothing
+
+
+class Alone:
+    def __init__(self) -> None:
+        pass
 '''
 
 
@@ -43,6 +61,7 @@ class Faulty(Mine):
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
     (tmp_path / "mine_and_only_mine.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "mine_and_only_mine", raising=False)  # of the test before
     monkeypatch.syspath_prepend(tmp_path)  # taken back afterwards, unlike the path of the command
     monkeypatch.setenv("NO_COLOR", "1")
     return Command(monkeypatch, capsys)
@@ -110,7 +129,29 @@ def test_a_method_that_fails_a_check_is_an_error_of_one_line(command: Command) -
     assert "Restless is not calm when nobody answers: a model changed in round 0" in command.err
 
     assert command("methods", "mine_and_only_mine:Faulty", "--check", "--quiet") == 1
-    assert command.err == ("error: mine_and_only_mine:Faulty is not honest: it fails with RuntimeError: out of order\n")
+    assert command.err == (
+        "error: mine_and_only_mine:Faulty fails with RuntimeError: out of order "
+        "(mine_and_only_mine.py, line 30; in the check: honest)\n"
+    )
+    assert command("methods", "mine_and_only_mine:Unready", "--check", "--quiet") == 1
+    assert command.err.count("\n") == 1
+    assert "(mine_and_only_mine.py, line 42; when it is made)" in command.err
+
+
+def test_what_a_constructor_refuses_is_one_line_with_its_place(command: Command) -> None:
+    picky = ("methods", "mine_and_only_mine:Picky", "--check", "--set")
+    assert command.refuses(*picky, "eye=7") == "error: method: eye must be at most 1 (mine_and_only_mine.py, line 36)\n"
+    assert "invalid literal for int()" in command.refuses(*picky, "eye=-1")
+    assert "line 37)" in command.err
+    assert "takes 1 positional argument but 2 were given" in command.refuses(
+        "methods", "mine_and_only_mine:Alone", "--check"
+    )
+
+
+def test_a_run_tells_what_a_constructor_refuses_in_one_line(command: Command) -> None:
+    Path("mine.toml").write_text('rounds = 2\n[method]\nname = "mine_and_only_mine:Picky"\neye = 7\n')
+
+    assert "eye must be at most 1 (mine_and_only_mine.py, line 36)" in command.refuses("run", "mine.toml")
 
 
 def test_wrong_use_is_refused_in_one_line(command: Command) -> None:
@@ -119,4 +160,8 @@ def test_wrong_use_is_refused_in_one_line(command: Command) -> None:
     assert "eye" in command.refuses("methods", "mine_and_only_mine:Mine", "--check", "--set", "ey=1")
     assert "says nothing" in command.refuses("methods", "mine_and_only_mine:Mine", "--check", "--set", "eye")
     assert "no module 'nowhere'" in command.refuses("methods", "nowhere:Mine")
+    near = command.refuses("methods", "mine_and_only_mine:Resltess")
+    assert "module mine_and_only_mine has no 'Resltess'; did you mean 'Restless'?" in near
+    assert "has no 'zzz'\n" in command.refuses("methods", "mine_and_only_mine:zzz")
+    assert "name a function or a class" in command.refuses("methods", "mine_and_only_mine:__name__")
     assert "need --check" in command.refuses("methods", "flash", "--set", "eta=1")

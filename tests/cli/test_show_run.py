@@ -50,11 +50,38 @@ def test_show_speaks_to_people_of_a_folder_and_of_a_checkpoint(command: Command,
     assert "none yet" not in of_folder
 
 
-def test_show_tells_the_cluster_of_a_client(command: Command, result: Result) -> None:
+def test_show_tells_the_history_of_a_client(command: Command, result: Result) -> None:
     assert command("show", "out", "--client", "5") == 0
-    assert command.out.endswith(f"\nclient 5: cluster {result.cluster_of(5)}\n")
+    assert command.out.startswith(f"client 5: cluster {result.cluster_of(5)} after round 11 (fielding)\n")
+    assert command.out == f"{result.why(5)!r}\n"
 
     assert command("show", "out", "--client", "5", "--json") == 0
+    found = json.loads(command.out)
+    assert (found["client"]["id"], found["client"]["cluster"]) == (5, result.cluster_of(5))
+    assert found["client"] == result.why("5").record
+    assert found["n_clients"] == 12
+
+
+def test_show_tells_why_a_client_moved(command: Command, result: Result) -> None:
+    events = [json.loads(line) for line in Path("out/events.jsonl").read_text().splitlines()]
+    round_index, client = next((one["round"], one["moved"][0]) for one in events if one["moved"] and not one["fired"])
+
+    assert command("show", "out", "--client", str(client), "--round", str(round_index)) == 0
+    assert command.out == f"{result.why(client, round=round_index)!r}\n"
+    assert f"client {client}, round {round_index} (fielding, distance l1)\n" in command.out
+    assert "It moved from cluster" in command.out
+
+    assert command("show", "out", "--client", str(client), "--round", str(round_index), "--json") == 0
+    found = json.loads(command.out)
+    assert found["outcome"] == "moved"
+    assert min(found["distances"], key=lambda one: one["new_report"])["cluster"] == found["cluster_after"]
+
+
+def test_show_tells_the_cluster_of_a_client_in_a_checkpoint(command: Command, result: Result) -> None:
+    assert command("show", newest_checkpoint(Path("out")), "--client", "5") == 0
+    assert command.out.endswith(f"\nclient 5: cluster {result.cluster_of(5)}\n")
+
+    assert command("show", newest_checkpoint(Path("out")), "--client", "5", "--json") == 0
     assert json.loads(command.out)["client"] == {"id": 5, "cluster": result.cluster_of(5)}
 
 
@@ -113,7 +140,11 @@ def test_an_exported_model_predicts_alike_in_torch(command: Command, result: Res
         (["--export", "m.safetensors", "--cluster", "0", "--client", "0"], "both --cluster and --client are given"),
         (["--export", "m.bin", "--cluster", "0"], "m.bin is no name for a model; end it with .safetensors"),
         (["--cluster", "0"], "name a file with --export"),
-        (["--client", "nobody"], "there is no client 'nobody'"),
+        (["--client", "nobody"], "no such client in this run: 'nobody'; did you mean"),
+        (["--client", "nobody", "--round", "3"], "no such client in this run: 'nobody'; did you mean"),
+        (["--client", "5", "--round", "40"], "there is no round 40 in this run; it has rounds 0 to 11"),
+        (["--round", "3"], "give the folder of a run, and --client"),
+        (["--client", "5", "--round", "3", "--export", "m.safetensors"], "leave --export out"),
     ],
 )
 def test_what_cannot_be_exported_is_told(command: Command, result: Result, arguments: list[str], words: str) -> None:

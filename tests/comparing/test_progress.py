@@ -98,7 +98,7 @@ def test_what_was_whole_before_is_counted_and_not_told(tally: ProgressTally) -> 
 def test_without_a_terminal_there_are_lines(
     tally: ProgressTally, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, quiet: bool
 ) -> None:
-    monkeypatch.setattr(shown, "at_intervals", lambda say: say)
+    monkeypatch.setattr(shown, "at_intervals", lambda say, _seconds: say)
     with comparison_progress(tally, quiet=quiet) as display:
         tally.step(Step(name="a-1", phase="training", n_rounds=2))
         display.tick()
@@ -111,6 +111,20 @@ def test_without_a_terminal_there_are_lines(
     all_lines = ["0 of 3 runs done; a, seed 1: round 2 of 10", "a, seed 1: done", "b, seed 1: failed: broken"]
     all_lines.append("note: a, seed 1: the server is away")
     assert lines == (all_lines[2:] if quiet else all_lines)
+
+
+def test_programs_that_did_not_ask_are_told_of_the_whole_and_of_failures(
+    tally: ProgressTally, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shown, "at_intervals", lambda say, seconds: lambda words: say(f"{seconds:g} s: {words}"))
+    with comparison_progress(tally, quiet=False, is_unasked=True) as display:
+        tally.step(Step(name="a-1", phase="training", n_rounds=2))
+        display.tick()
+        display.finish(Finished(name="a-1", summary={}))
+        display.finish(Finished(name="b-1", summary=None, error="broken"))
+
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["30 s: 0 of 3 runs done; a, seed 1: round 2 of 10", "b, seed 1: failed: broken"]
 
 
 def test_on_a_terminal_there_is_a_bar_for_every_run_that_goes_on(clock: Clock) -> None:

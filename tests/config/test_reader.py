@@ -216,6 +216,23 @@ def test_what_is_no_toml_is_said_to_be_none(path: Path, content: bytes, words: s
     assert line.startswith(f"{path} {words}")
 
 
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("rounds = 15O", ": rounds = 15O; '15O' is not a number"),
+        ("rounds = 5\n[training]\nprox = 0,1  # small", ": prox = 0,1 # small; '0,1' is not a number"),
+        ("[trace]\nname = digits", ': name = digits; write texts in quotes: "digits"'),
+        ("[training]\nweighted = True", ": weighted = True; write true in small letters"),
+        ("rounds = 1\nrounds = 2", ": rounds = 2"),
+        ("[trace\nclients = 4", ": [trace"),
+    ],
+)
+def test_the_line_that_is_no_toml_is_shown_with_a_hint(path: Path, text: str, end: str) -> None:
+    path.write_text(f"{text}\n")
+
+    assert " ".join(refusal(path).split()).endswith(end)
+
+
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert refusal(tmp_path / "none.toml") == f"cannot read {tmp_path / 'none.toml'}: No such file or directory"
     assert refusal(tmp_path) == f"cannot read {tmp_path}: Is a directory"

@@ -148,7 +148,7 @@ FLAWS = {
     "Trusting": "is not honest: a plan sends a model that is not finite",
     "Pretending": "are said to hold models that they were not sent",
     "Unplain": "is not honest: the values of its snapshot are not plain",
-    "Failing": "is not resumable: it fails with KeyError: 'everyone'",
+    "Failing": "fails with KeyError: 'everyone' .*test_kit.py, line .*; in the check: resumable",
 }
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from fielding._typing import Json
 from fielding.records.run_folder import EVENTS
+from fielding.reporting.client_reasons import explain_client
 from tests.simulation.run_cases import N_ROUNDS, Table, table
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
@@ -40,6 +41,19 @@ def test_a_deployment_goes_as_its_simulation(name: str, tmp_path: Path) -> None:
     config = deployed_config(table(**CASES[name]))
     deployed = deployed_as_simulated(config, tmp_path)
     assert list(accuracies(deployed.out)) == [0, 3, 7, N_ROUNDS - 1]
+
+
+def test_a_deployment_tells_why_clients_moved_as_its_simulation_does(tmp_path: Path) -> None:
+    deployed = deployed_as_simulated(deployed_config(table()), tmp_path)
+    moves = [(one["moved"], int(str(one["round"]))) for one in lines(deployed.out, EVENTS)]
+    client, round_index = next((int(str(who[0])), at) for who, at in moves if isinstance(who, list) and who)
+
+    ours, theirs = (explain_client(one, client, round_index) for one in (deployed.out, tmp_path / "simulated"))
+
+    assert ours.record["outcome"] == theirs.record["outcome"] != "unchanged"
+    assert ours.record["distances"] == theirs.record["distances"]
+    reports = [explain_client(one, client).record["reports"] for one in (deployed.out, tmp_path / "simulated")]
+    assert reports[0] == reports[1]
 
 
 def test_clients_with_keys_go_as_clients_that_are_named_by_them(tmp_path: Path) -> None:

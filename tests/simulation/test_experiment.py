@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from fielding import compare
 from fielding.engine.runner import Watch
 from fielding.errors import InputError, OptionError
 from fielding.reporting.report_page import report_page
@@ -68,6 +69,26 @@ def test_a_progress_bar_takes_no_callback_away() -> None:
     run(table_of_many, own=Own(samples=small_pool()), watch=Watching(on_note=notes.append), progress=True)
 
     assert any("participants is 1000" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("options", "n_lines"), [({}, 2), ({"progress": False}, 0), ({"watch": lambda _row: True}, 0)], ids=str
+)
+def test_long_runs_off_a_terminal_tell_a_line_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: dict[str, Any], n_lines: int
+) -> None:
+    monkeypatch.setattr("fielding.simulation.experiment.UNASKED_EVERY_S", 0.0)  # else after half a minute
+    run(table(rounds=2), own=Own(samples=small_pool()), **options)
+
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("round ")]
+    assert [line.split(",")[0] for line in lines] == ["round 1 of 2", "round 2 of 2"][:n_lines]
+
+
+def test_short_runs_off_a_terminal_tell_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    run(table(rounds=1, training={"participants": 1000}), own=Own(samples=small_pool()))
+    compare(table(rounds=1), ["global"], seeds=1, own=Own(samples=small_pool()), jobs=1)
+
+    assert "round" not in capsys.readouterr().err
 
 
 def test_a_callback_that_returns_false_stops_the_run() -> None:

@@ -40,8 +40,8 @@ def built(function: str, seed: int = 0) -> Any:
         ("fails_in_training", r"fails in training on features of shape \(2, 4\): RuntimeError: not"),
         ("narrower_in_training", r"returns \(2, 2\) in training for 2 samples; it must return \(2, 3\)"),
         ("detached_in_training", "returns scores without gradients"),
-        ("no_such_function", "has no function 'no_such_function'"),
-        ("NOT_A_FUNCTION", "has no function 'NOT_A_FUNCTION'"),
+        ("no_such_function", "has no 'no_such_function'"),
+        ("NOT_A_FUNCTION", "name a function or a class"),
     ],
 )
 def test_a_module_that_cannot_work_is_refused_before_training(function: str, words: str) -> None:

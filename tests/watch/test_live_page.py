@@ -232,9 +232,10 @@ def test_any_client_can_be_opened_by_its_id(tmp_path: Path) -> None:
 
     assert sorted(watched.clients("fielding, seed 1")) == sorted(STRANGE_IDS)
     for client in STRANGE_IDS:
-        reported, clusters, accuracy = watched.story("fielding, seed 1", client)
+        reported, clusters, accuracy, *reasons = watched.story("fielding, seed 1", client)
         assert all(one["figure"] for one in (reported, clusters, accuracy))
         assert client in str(reported["title"])
+        assert all(one["table"] for one in reasons)  # for those that changed their cluster
 
 
 def test_whole_numbers_are_opened_by_their_digits_and_unknown_ids_are_named_with_the_nearest(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import sys
 from typing import Annotated
 
+import click
 import typer
 
 from fielding._version import __version__
@@ -44,6 +45,8 @@ app.command()(show)
 app.command()(methods)
 app.add_typer(config_app, name="config")
 app.add_typer(data_app, name="data")
+for _commands in (app, config_app, data_app):  # newer click names the nearest command itself, and typer would once more
+    _commands.suggest_commands = not hasattr(click.exceptions, "NoSuchCommand")
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})

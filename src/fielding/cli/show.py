@@ -1,4 +1,4 @@
-"""`fielding show`: what a checkpoint holds, and a model taken out of it."""
+"""`fielding show`: what a checkpoint holds, a model taken out of it, and what happened to a client and why."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,8 @@ from fielding.records.checkpoint import load_coordinator
 from fielding.records.container import read_contents
 from fielding.records.model_file import write_model
 from fielding.records.run_checkpoint import KIND, RunCheckpoint, load_run
-from fielding.records.run_folder import CHECKPOINTS, ROUNDS, newest_checkpoint
+from fielding.records.run_folder import CHECKPOINTS, MANIFEST, ROUNDS, newest_checkpoint
+from fielding.reporting.client_reasons import explain_client
 from fielding.reporting.formatting import as_time, plain
 from fielding.reporting.numbers.run_record import LogReader, parse_round
 from fielding.reporting.numbers.run_summary import evaluations
@@ -34,19 +35,42 @@ def show(
     ] = None,
     cluster: Annotated[int | None, typer.Option("--cluster", help="With --export: whose model, by cluster id.")] = None,
     client: Annotated[
-        str | None, typer.Option("--client", help="Tell a client's cluster; with --export: the model that serves it.")
+        str | None,
+        typer.Option("--client", help="Tell what happened to a client; with --export: the model that serves it."),
+    ] = None,
+    round_index: Annotated[
+        int | None, typer.Option("--round", help="With --client: tell what happened to it in this round, and why.")
     ] = None,
     as_json: JsonOutput = False,
 ) -> None:
-    """Tell what a checkpoint holds: clients, clusters, rules, models; and take a model out of it."""
+    """Tell what a checkpoint holds: clients, clusters, rules, models; and take a model out of it.
+
+    With --client and the folder of a run, tell when the client reported, when and why it changed its cluster, and how
+    it was served; with --round, all that was decided about it in that round and by which numbers.
+    """
     if not checkpoint.exists():
         raise InputError(f"there is no {checkpoint}; give a checkpoint, or the folder of a run")
+    if round_index is not None:
+        if client is None or not checkpoint.is_dir():
+            raise InputError("--round tells what happened to a client; give the folder of a run, and --client")
+        if export is not None or cluster is not None:
+            raise InputError("--round tells what happened to a client and exports nothing; leave --export out")
+        reason = explain_client(checkpoint, client, round_index)
+        say_json(dict(reason.record)) if as_json else say(reason.text)
+        return
+    history = None
+    if client is not None and export is None and cluster is None and (checkpoint / MANIFEST).exists():
+        history = explain_client(checkpoint, client)
+        if not as_json:
+            say(history.text)
+            return
     path = newest_checkpoint(checkpoint) if checkpoint.is_dir() else checkpoint
     contents = read_contents(path)
     if contents.kind == KIND:
         home = path.parent.parent if path.parent.name == CHECKPOINTS else path.parent
         rounds = LogReader().lines(home / ROUNDS, parse_round).rows
-        _show_run(load_run(path), rounds, export, cluster, client, as_json=as_json)
+        run, more = load_run(path), {} if history is None else dict(history.record)
+        _show_run(run, rounds, export, cluster, client, more, as_json=as_json)
         return
     if export is not None or cluster is not None:
         raise InputError(f"{path} is a checkpoint of a {contents.kind}, which holds no models to export")
@@ -74,6 +98,7 @@ def _show_run(
     export: Path | None,
     cluster: int | None,
     client: str | None,
+    history: Mapping[str, Json],
     *,
     as_json: bool,
 ) -> None:
@@ -85,7 +110,7 @@ def _show_run(
         record["scores"] = {name: tested[-1].get(figure) for name, figure in _SCORES.items()}
     if client is not None:
         known = _known(client, run.client_ids)
-        record["client"] = {"id": known, "cluster": run.cluster_of(known)}
+        record["client"] = {"id": known, "cluster": run.cluster_of(known), **history}
     if export is not None:
         model, whose = _choose_model(run, cluster, client)
         write_model(model, run.layout, export)

@@ -127,7 +127,8 @@ def compare(
     jobs
         How many runs at a time; as many as there are cores by default. They share the cores.
     progress
-        Show how far runs are; by default on a terminal and in a notebook, unless there is a ``following``.
+        Show how far runs are, where there is no terminal and no notebook by a line now and then on standard error;
+        by default unless there is a ``following``.
     following
         Told how the runs come along, and asked whether to go on.
     page
@@ -156,8 +157,9 @@ def compare(
         reference=reference,
         drop=drop,
     )
-    is_shown = following is None and is_seen() if progress is None else progress
-    with followed(asked, quiet=not is_shown, also=following) as (shown, _):
+    is_shown = following is None if progress is None else progress
+    is_unasked = progress is None and not is_seen()
+    with followed(asked, quiet=not is_shown, also=following, is_unasked=is_unasked) as (shown, _):
         told = shown if is_shown or following is None else following
         compared = run_comparison(asked, n_jobs=jobs, following=told, page=page)
     return replace(compared, scratch=scratch)

@@ -13,23 +13,32 @@ from fielding.comparing.plan import PlannedComparison
 from fielding.comparing.sweep import Finished, Following, Note, Step
 from fielding.reporting.comparison_tables import printable
 from fielding.reporting.formatting import as_time, score_words
-from fielding.reporting.progress_bar import at_intervals, in_notebook, note_down, notebook_display, tell
+from fielding.reporting.progress_bar import (
+    LINE_EVERY_S,
+    UNASKED_EVERY_S,
+    at_intervals,
+    in_notebook,
+    note_down,
+    notebook_display,
+    tell,
+)
 
 
 @contextmanager
 def followed(
-    planned: PlannedComparison, *, quiet: bool, also: Following | None = None
+    planned: PlannedComparison, *, quiet: bool, also: Following | None = None, is_unasked: bool = False
 ) -> Iterator[tuple[Following, "ProgressTally"]]:
     """Show how far the runs of a comparison are; yields what follows them, and what keeps count.
 
-    ``also``: is told the same, and asked whether to go on.
+    ``also``: is told the same, and asked whether to go on. ``is_unasked``: a program that did not ask for it is told
+    less often, and not of every run.
     """
     also = also or Following()
     plan = planned.plan
     pairs = [(variant, seed) for variant in plan.variants for seed in plan.seeds]
     labels = {plan.folder_of(variant, seed): f"{variant.name}, seed {seed}" for variant, seed in pairs}
     tally = ProgressTally({name: config.rounds for name, config in planned.configs.items()}, labels)
-    with comparison_progress(tally, quiet=quiet) as display:
+    with comparison_progress(tally, quiet=quiet, is_unasked=is_unasked) as display:
 
         def on_step(step: Step) -> None:
             tally.step(step)
@@ -172,7 +181,7 @@ class Display:
 
 
 @contextmanager
-def comparison_progress(tally: ProgressTally, *, quiet: bool) -> Iterator[Display]:
+def comparison_progress(tally: ProgressTally, *, quiet: bool, is_unasked: bool = False) -> Iterator[Display]:
     """Show how far runs are: bars on a terminal or in a notebook, a line now and then elsewhere; if quiet, failures."""
     if not quiet and in_notebook():
         with notebook_display() as show:
@@ -180,19 +189,19 @@ def comparison_progress(tally: ProgressTally, *, quiet: bool) -> Iterator[Displa
         return
     console = Console(stderr=True, force_jupyter=False)
     if quiet or not console.is_terminal:
-        yield _show_in_lines(tally, quiet=quiet)
+        yield _show_in_lines(tally, quiet=quiet, is_unasked=is_unasked)
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=20))
     with Progress(*columns, console=console, transient=True) as progress:
         yield _show_in_bars(tally, progress)
 
 
-def _show_in_lines(tally: ProgressTally, *, quiet: bool) -> Display:
-    tell_sometimes = at_intervals(tell)
+def _show_in_lines(tally: ProgressTally, *, quiet: bool, is_unasked: bool = False) -> Display:
+    tell_sometimes = at_intervals(tell, UNASKED_EVERY_S if is_unasked else LINE_EVERY_S)
 
     def finish(one: Finished) -> None:
         line = tally.finish(one)
-        if line and (not quiet or one.error is not None):
+        if line and (not (quiet or is_unasked) or one.error is not None):
             tell(line)
 
     def note(one: Note) -> None:

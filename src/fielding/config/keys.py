@@ -235,7 +235,7 @@ class CoordinatorSection:
 class SelectionSection:
     """Who trains."""
 
-    name: str = key("uniform", "how participants are chosen", choices=PLACES["selection"])
+    name: str = key("uniform", "how participants are chosen", choices=PLACES["selection"], is_open=True)
     options: dict[str, Json] = field(default_factory=dict)
 
 
@@ -243,7 +243,7 @@ class SelectionSection:
 class AggregationSection:
     """How models become one."""
 
-    name: str = key("mean", "how the models of participants become one", choices=PLACES["aggregation"])
+    name: str = key("mean", "how the models of participants become one", choices=PLACES["aggregation"], is_open=True)
     shared_body: bool = key(False, "all clusters share all but the last layer of their models", used_with=("body",))
     options: dict[str, Json] = field(default_factory=dict)
 

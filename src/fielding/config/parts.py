@@ -1,18 +1,20 @@
 """Every part that a config can name, and where it is; a part is imported when it is asked for, not before.
 
 To add a part, write it as its family asks (``fielding.methods``, ``fielding.federation.selection``, ...) and name it
-here. A method or a function of the user's own is named in the config as ``module:name`` and needs no line here.
+here. A method, a selection, an aggregation or a function of the user's own is named in the config as ``module:name``
+and needs no line here.
 """
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from difflib import get_close_matches
 from importlib import import_module
 from inspect import Parameter, signature
 from typing import Any, TypeVar
 
 from fielding._typing import Json
 from fielding.config.options import check_options, options_of
-from fielding.errors import OptionError, echo, unknown_name
+from fielding.errors import FieldingError, OptionError, echo, error_place, error_words, unknown_name
 
 Part = TypeVar("Part")
 
@@ -243,16 +245,18 @@ class Family(MutableMapping[str, Part]):
         values: dict[str, Any] = dict(options or {})
         check_options(f"{self.name} {name!r}", values, self.options(name))
         build = self.builder(name)
-        for option, default in options_of(build).items():
+        for option, one in signature(build).parameters.items():
             if option in given:
                 values[option] = given[option]
-            elif not isinstance(default, _PLAIN):
-                inner: Any = type(default)
-                values[option] = inner(**{one: values.pop(one) for one in options_of(inner) if one in values})
-        return build(**values)
+            elif one.default is not Parameter.empty and not isinstance(one.default, _PLAIN):
+                inner: Any = type(one.default)
+                values[option] = inner(**{name: values.pop(name) for name in options_of(inner) if name in values})
+        return make_own(build, **values)
 
     def builder(self, name: str) -> Callable[..., Any]:
         """Return what makes a part: its class, a function, or the ``build`` of a description of it."""
+        if name not in self and ":" in name:
+            return imported_function(name, key=f"{self.name}.name", known=self)
         if name not in self:
             raise unknown_name(self.name, name, self)
         part: Any = self[name]
@@ -341,8 +345,44 @@ def imported_function(path: str, *, key: str, known: Iterable[str] = ()) -> Call
     except Exception as error:  # whatever the user's module does when it is imported
         words = " ".join(str(error).split()) or type(error).__name__
         raise OptionError(f"{key} is {echo(path)}, but module {module_name} fails at import: {words}") from error
-    function = getattr(module, function_name, None)
+    if not hasattr(module, function_name):
+        there = [name for name, one in vars(module).items() if callable(one) and not name.startswith("_")]
+        near = get_close_matches(function_name, there, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise OptionError(f"{key} is {echo(path)}, but module {module_name} has no {echo(function_name)}{hint}")
+    function = getattr(module, function_name)
     if not callable(function):
-        raise OptionError(f"{key} is {echo(path)}, but module {module_name} has no function {echo(function_name)}")
+        raise OptionError(f"{key} is {echo(path)}, which is {echo(function)}; name a function or a class")
     found: Callable[..., object] = function
     return found
+
+
+def make_own(build: Callable[..., Any], *given: object, **options: Any) -> Any:
+    """Return what the user's own class or function makes; OptionError with its words and its place if it refuses.
+
+    What comes with Fielding refuses by an OptionError itself.
+    """
+    try:
+        return build(*given, **options)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, FieldingError) or str(getattr(build, "__module__", "")).startswith("fielding."):
+            raise
+        words = str(error) if type(error) is ValueError and str(error) else error_words(error)
+        place = error_place(error)
+        raise OptionError(f"{words}{f' ({place})' if place else ''}") from error
+
+
+def check_members(part: object, protocol: type, name: str) -> None:
+    """Raise unless a part of the user's own has all that its protocol asks for.
+
+    Examples
+    --------
+    >>> from fielding.federation.aggregation import Aggregator
+    >>> check_members(object(), Aggregator, "mine:Mode")
+    Traceback (most recent call last):
+    ...
+    fielding.errors.OptionError: mine:Mode has no combine, memory, needs_start_loss
+    """
+    wanted = [one for one in vars(protocol) if not one.startswith("_")]
+    if missing := sorted(one for one in wanted if not hasattr(part, one)):
+        raise OptionError(f"{name} has no {', '.join(missing)}")

@@ -30,12 +30,32 @@ def read_config(path: Path, changes: Sequence[str] = ()) -> Config:
     except OSError as error:
         raise FileFormatError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:  # of which TOMLDecodeError and UnicodeDecodeError are two
-        raise FileFormatError(f"{path} is no TOML: {error}") from error
+        raise FileFormatError(f"{path} is no TOML: {error}{_toml_hint(path, str(error))}") from error
     table = apply_changes(table, changes)
     try:
         return config_from(table)
     except InputError as error:
         raise locate_error(error, path, changes) from None
+
+
+def _toml_hint(path: Path, words: str) -> str:
+    """Return the line that the words of the parser speak of, and what is wrong with its value if that is plain."""
+    found = re.search(r"\(at line (\d+), ", words)
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    if found is None or int(found[1]) > len(lines):
+        return ""
+    line = "".join(one if one.isprintable() else "?" for one in lines[int(found[1]) - 1]).strip()
+    value, told = line.partition("=")[2].partition("#")[0].strip(), f": {line[:LONGEST_ECHO]}"
+    try:
+        tomllib.loads(f"value = {value}")
+    except ValueError:
+        if re.fullmatch(r"[-+]?\d[^\s\"'\]]*", value):
+            return f"{told}; {echo(value)} is not a number"
+        if value.lower() in ("true", "false"):
+            return f"{told}; write {value.lower()} in small letters"
+        if re.fullmatch(r"[^\W\d][\w-]*", value):
+            return f'{told}; write texts in quotes: "{value}"'
+    return told
 
 
 def locate_error(error: InputError, path: Path, changes: Sequence[str]) -> OptionError:

@@ -17,7 +17,7 @@ from fielding.config.reader import config_from
 from fielding.conformance.audited_clients import AuditedClients, ConformanceError
 from fielding.engine.round import Done, Driver, Federation, run_round
 from fielding.engine.runner import changes_of, round_row
-from fielding.errors import OptionError, error_words
+from fielding.errors import FieldingError, OptionError, error_place, error_words
 from fielding.federation.models import finite_rows
 from fielding.methods.method import Method, cluster_ids
 from fielding.records.container import read_contents
@@ -71,14 +71,18 @@ def check_method(
     """
     for check, call in CHECKS.items():
         with TemporaryDirectory(prefix="fielding-") as scratch:
-            folder = Path(scratch)
-            stage = stage_for(name, options or {}, folder)
+            folder, stage = Path(scratch), None
             try:
+                stage = stage_for(name, options or {}, folder)
                 call(stage, folder)
             except ConformanceError as error:
                 raise ConformanceError(f"{name} is not {check}: {error}") from error
             except Exception as error:  # whatever the user's method does
-                raise ConformanceError(f"{name} is not {check}: it fails with {error_words(error)}") from error
+                if stage is None and isinstance(error, FieldingError):
+                    raise
+                words = f"{name} fails with {error_words(error)}"
+                place, when = error_place(error), "when it is made" if stage is None else f"in the check: {check}"
+                raise ConformanceError(f"{words} ({f'{place}; ' if place else ''}{when})") from error
         on_check(check)
 
 

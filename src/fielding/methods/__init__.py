@@ -8,6 +8,7 @@ name it in a config as ``my_module:MyMethod``. One that comes with Fielding is d
 
 from fielding._typing import ClientId, Counts, Json, Mask, Matrix, Membership, Models, Vector
 from fielding.client.report import ReportBatch
+from fielding.errors import OptionError
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays, ClusterModels
 from fielding.federation.models import mean_model, mix_models
@@ -47,6 +48,7 @@ __all__ = [
     "MethodKind",
     "MethodSetting",
     "Models",
+    "OptionError",
     "Parts",
     "ReportBatch",
     "ReportsFrom",

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, cast
 from fielding._typing import Json
 from fielding.client.drift import DriftTest
 from fielding.config.options import check_options, options_of
-from fielding.config.parts import METHOD_ALIASES, Family, imported_function
+from fielding.config.parts import METHOD_ALIASES, Family, imported_function, make_own
 from fielding.errors import OptionError, unknown_name
 from fielding.methods.method import Method, MethodSetting
 
@@ -93,7 +93,8 @@ def method_named(kind: MethodKind, setting: MethodSetting, options: Mapping[str,
     """Return a method; an option that it does not have is named with the nearest one."""
     check_method_options(kind, options)
     values: dict[str, Any] = dict(options)
-    return kind.build(setting, **values)
+    made: Method = make_own(kind.build, setting, **values)
+    return made
 
 
 def check_method_options(kind: MethodKind, options: Mapping[str, Json]) -> None:

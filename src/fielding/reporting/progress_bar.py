@@ -19,6 +19,7 @@ from fielding.reporting.formatting import as_time
 Advance = Callable[[int], None]
 BAR_WIDTH = 12
 LINE_EVERY_S = 10.0  # seconds between two lines about the progress, where there is no terminal
+UNASKED_EVERY_S = 30.0  # seconds between them, where a program did not ask for any
 SHOW_EVERY_S = 0.2  # seconds between two changes of what a notebook shows
 
 
@@ -49,8 +50,8 @@ class Bar:
 
 
 @contextmanager
-def progress_bar(what: str, total: int | None, *, quiet: bool) -> Iterator[Bar]:
-    """Show how far a long work has come; nothing if quiet."""
+def progress_bar(what: str, total: int | None, *, quiet: bool, line_every_s: float = LINE_EVERY_S) -> Iterator[Bar]:
+    """Show how far a long work has come; nothing if quiet. ``line_every_s``: between lines, where there is no bar."""
     console = Console(stderr=True, force_jupyter=False)
     if not quiet and in_notebook():
         with notebook_display() as show:
@@ -61,7 +62,7 @@ def progress_bar(what: str, total: int | None, *, quiet: bool) -> Iterator[Bar]:
             )
         return
     if quiet or not console.is_terminal:
-        describe = (lambda _words: None) if quiet else at_intervals(tell)
+        describe = (lambda _words: None) if quiet else at_intervals(tell, line_every_s)
         yield Bar(advance=lambda _amount: None, describe=describe, is_live=False)
         return
     columns = (SpinnerColumn(), _Words(), BarColumn(bar_width=BAR_WIDTH), _Count(), _Left())

@@ -37,11 +37,20 @@ from fielding.records.run_folder import (
     newest_checkpoint,
     read_manifest,
 )
+from fielding.reporting.client_reasons import Why, explain_client
 from fielding.reporting.formatting import as_time, score_words
 from fielding.reporting.frames import log_lines
 from fielding.reporting.numbers.run_record import read_run
 from fielding.reporting.numbers.run_summary import final_evaluations
-from fielding.reporting.progress_bar import LINE_EVERY_S, Bar, at_intervals, is_seen, note_down, progress_bar
+from fielding.reporting.progress_bar import (
+    LINE_EVERY_S,
+    UNASKED_EVERY_S,
+    Bar,
+    at_intervals,
+    is_seen,
+    note_down,
+    progress_bar,
+)
 from fielding.reporting.report_page import report_page
 from fielding.reporting.results import Results
 from fielding.simulation.assembly import Own, Simulation, assemble, initial_model, own_from
@@ -282,6 +291,15 @@ class Result(Results):
             n_classes=len(classes) if isinstance(classes, list) else 0,
         )
 
+    def why(self, client_id: ClientId, round: int | None = None) -> Why:
+        """Return what happened to a client and why, in words and, as ``record``, in plain values.
+
+        Without a ``round``: when it reported, when and why it changed its cluster, and how it was served. With one:
+        what it reported, how far that is from all centers, and what was decided by which numbers. InputError if the
+        run has no such client or round.
+        """
+        return explain_client(self.folder, client_id, round)
+
     def column(self, name: str) -> tuple[list[int], list[float]]:
         """Return a figure over the rounds that have it: the rounds, and its values.
 
@@ -341,7 +359,8 @@ def run(
         Called after each round with its record; False stops the run, and nothing else does. Or a :class:`Watching`,
         with more callbacks.
     progress
-        Show a progress bar; by default on a terminal and in a notebook, unless there is a ``watch``.
+        Show a progress bar, where there is no terminal and no notebook a line now and then on standard error; by
+        default unless there is a ``watch``.
     page
         Write ``report.html`` into the folder.
 
@@ -362,9 +381,10 @@ def run(
     check_effects(settled, source=own.samples)
     if out is None and start.resume:
         raise InputError("a run can only be resumed from a folder; name it")
-    is_shown = watch is None and is_seen() if progress is None else progress
-    with progress_bar("preparing", settled.rounds, quiet=not is_shown) as bar:
-        watching = Watching(on_note=note_down) if is_shown else Watching()
+    is_shown = watch is None if progress is None else progress
+    every_s = UNASKED_EVERY_S if progress is None else LINE_EVERY_S
+    with progress_bar("preparing", settled.rounds, quiet=not is_shown, line_every_s=every_s) as bar:
+        watching = Watching(on_note=note_down) if is_shown and (progress or is_seen()) else Watching()
         if watch is not None:
             watching = watch if isinstance(watch, Watching) else replace(watching, after_round=watch)
         if is_shown:

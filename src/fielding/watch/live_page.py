@@ -17,7 +17,8 @@ from fielding.records.lock import NAME as LOCK
 from fielding.records.lock import is_locked
 from fielding.records.plan import PLAN
 from fielding.records.run_folder import MANIFEST
-from fielding.reporting.charts.client_story import client_ids, draw_client_story
+from fielding.reporting.charts.client_story import draw_client_story
+from fielding.reporting.client_reasons import client_ids
 from fielding.reporting.numbers.groups import RunGroups, gather_runs
 from fielding.reporting.numbers.run_record import LogReader, RunRecord
 from fielding.reporting.page import Page, page_record, section_record

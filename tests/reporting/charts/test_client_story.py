@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from fielding.errors import InputError
-from fielding.reporting.charts.client_story import MOST_FEATURES, client_ids, draw_client_story
+from fielding.reporting.charts.client_story import MOST_FEATURES, draw_client_story
 from fielding.reporting.charts.clusters import COLORS
+from fielding.reporting.client_reasons import client_ids
 from fielding.reporting.numbers.run_record import read_run
 from tests.reporting.charts.inside_runs import inside_run
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import plotly.graph_objects as go
 import pytest
 
-from fielding.reporting.charts.client_story import client_ids, draw_client_story
+from fielding.reporting.charts.client_story import draw_client_story
+from fielding.reporting.client_reasons import client_ids
 from fielding.reporting.numbers.run_record import RunRecord, read_run
 from fielding.reporting.page import Page, Section, page_html, section_record
 from tests.reporting.charts.inside_runs import HOSTILE, SECTIONS, inside_run

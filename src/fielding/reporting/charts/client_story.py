@@ -1,14 +1,12 @@
 """One client: what it reported over time, the clusters it was in, and how accurate its model was."""
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from fielding._typing import ClientId, Matrix
-from fielding.errors import InputError, echo
 from fielding.reporting.charts.clusters import COLORS, NONE, assign_colors
 from fielding.reporting.charts.experts import draw_client_experts
 from fielding.reporting.charts.figures import (
@@ -21,9 +19,10 @@ from fielding.reporting.charts.figures import (
     lines_figure,
     shade,
 )
-from fielding.reporting.charts.histories import ids_in_order, label_names, last_round, pick_evenly, why_no_reports
+from fielding.reporting.charts.histories import label_names, last_round, pick_evenly, why_no_reports
 from fielding.reporting.charts.truth import true_colors
-from fielding.reporting.numbers.run_record import Changes, RunRecord
+from fielding.reporting.client_reasons import cluster_changes, find_client, spans
+from fielding.reporting.numbers.run_record import RunRecord
 from fielding.reporting.page import Section
 from fielding.traces.reports import ReportStream
 
@@ -33,33 +32,20 @@ _LONGEST_ID = 40
 _FIRST, _LAST = "#0072B2", "#E69F00"
 
 
-def client_ids(run: RunRecord) -> list[ClientId]:
-    """Return all clients that a run knows: whole numbers rising, then texts rising."""
-    known = set(ids_in_order(run.memberships())) | set(ids_in_order(run.concepts()))
-    last = run.last_test()
-    known |= set() if last is None else set(last.client_ids)
-    return sorted(known, key=lambda client: (isinstance(client, str), client))
-
-
 def draw_client_story(run: RunRecord, client: ClientId) -> list[Section]:
     """Return what one client reported, the clusters it was in, and how accurate its model was.
 
     The text of a whole number will do as an id where ids are whole numbers; InputError if there is no such client, with
     the nearest id.
     """
-    by_text = {str(one): one for one in client_ids(run)}
-    text = str(client)
-    if text not in by_text:
-        near = get_close_matches(text, list(by_text), n=1, cutoff=0.0)
-        hint = f"did you mean {echo(by_text[near[0]])}?" if near else "it knows none yet"
-        raise InputError(f"no such client in this run: {echo(client)}; {hint}")
+    known, text = find_client(run, client), str(client)
     name = text if len(text) <= _LONGEST_ID else f"{text[:_LONGEST_ID]}..."
     name = name if name.lower().startswith("client") else f"client {name}"
-    known = by_text[text]
     return [
         _draw_reports(run, known, name),
         _draw_stays(run, known, name),
         _draw_accuracy(run, known, name),
+        *_draw_reasons(run, known, name),
         *draw_client_experts(run, known, name),
     ]
 
@@ -132,13 +118,13 @@ def _heat(features: Mapping[str, Any], steps: Sequence[int], last: int, *, is_sh
 def _draw_stays(run: RunRecord, client: ClientId, name: str) -> Section:
     """Return the clusters that a client was in as bars over time, and its true concepts below."""
     title, changes = f"The clusters of {name}", run.memberships()
-    clusters = _spans(changes, client)
+    clusters = spans(changes, client)
     if not clusters:
         return Section(title=title, missing="This client was never in a cluster.", key="client-clusters")
     end = max(last_round(run), clusters[-1][0]) + 1
     colors = assign_colors(changes)
     traces = [_strip("cluster", clusters, end, {at: colors.color(at) for _, at in clusters})]
-    real = _spans(run.concepts(), client)
+    real = spans(run.concepts(), client)
     if real:
         traces.append(_strip("true concept", real, end, true_colors(run)))
     figure = change_layout(
@@ -160,16 +146,6 @@ def _draw_stays(run: RunRecord, client: ClientId, name: str) -> Section:
     )
     text = f"It changed its cluster {n_moves} time{'' if n_moves == 1 else 's'}.{below}"
     return Section(title=title, text=text, figure=figure, key="client-clusters")
-
-
-def _spans(changes: Sequence[Changes], client: ClientId) -> list[tuple[int, int]]:
-    """Return from which round on a client had which cluster or concept."""
-    found: list[tuple[int, int]] = []
-    for at, changed in changes:
-        for who, place in changed:
-            if who == client and (not found or found[-1][1] != place):
-                found.append((at, place))
-    return found
 
 
 def _strip(what: str, spans: Sequence[tuple[int, int]], end: int, colors: Mapping[int, str]) -> dict[str, Any]:
@@ -209,7 +185,7 @@ def _draw_accuracy(run: RunRecord, client: ClientId, name: str) -> Section:
         Line(name="its cluster", x=rounds, y=of_cluster, style=4),
         Line(name="this client", x=rounds, y=own, style=0, is_main=True),
     ]
-    moves = [float(at) for at, _ in _spans(run.memberships(), client)[1:]]
+    moves = [float(at) for at, _ in spans(run.memberships(), client)[1:]]
     figure = lines_figure(lines, x_title="round", y_title="accuracy", events=moves)
     figure = change_layout(
         figure, yaxis={"hoverformat": ".3f"}, xaxis={"hoverformat": "d"}, hoverlabel={"namelength": -1}
@@ -217,3 +193,13 @@ def _draw_accuracy(run: RunRecord, client: ClientId, name: str) -> Section:
     text = "On the client's own test samples, against the means over the clients of its cluster and over all."
     text += " Dashed vertical lines: it moved to another cluster." if moves else ""
     return Section(title=title, text=text, figure=figure, key="client-accuracy")
+
+
+def _draw_reasons(run: RunRecord, client: ClientId, name: str) -> list[Section]:
+    """Return why a client changed its cluster, a row for each change; nothing if it never did."""
+    changes = cluster_changes(run, client)
+    if len(changes) < 2:  # the first is how it joined
+        return []
+    rows = [[str(one["round"]), str(one["why"])] for one in changes]
+    text = f"All distances that decided: fielding show {run.folder.name} --client {client} --round ROUND."
+    return [Section(title=f"Why {name} changed its cluster", text=text, table=[["round", ""], *rows], key="client-why")]
