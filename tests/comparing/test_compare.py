@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import stat
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,13 @@ def test_a_killed_run_is_named_and_the_rest_is_told(ended: ComparisonResult) -> 
     assert read_plan(ended.folder) == ended.plan
     for name in OTHERS:
         assert "global" in (ended.folder / name).read_text()
+
+
+def test_only_the_owner_can_look_into_runs(ended: ComparisonResult, tmp_path: Path) -> None:
+    run(SMALL, tmp_path / "results" / "alone", page=False)
+
+    for folder in (ended.folder, ended.folder / "global-1", ended.folder / "killed-1", tmp_path / "results" / "alone"):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700  # they hold the label shares of every client
 
 
 def test_a_run_of_a_comparison_is_the_run_that_it_would_be_alone(ended: ComparisonResult, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from fielding.atomic import make_private
 from fielding.errors import OptionError, echo
 from fielding.flower.deploy.certificates import NodeKey, issue_certificates, node_key, private_folder
 from fielding.flower.deploy.environment import clean_environment, free_port
@@ -225,7 +226,7 @@ class LocalFederation:
 
     def _launch_node(self, number: int) -> Process:
         name, state = _node_name(number), self.folder / "clients" / _node_name(number)
-        state.mkdir(parents=True, exist_ok=True)
+        make_private(state)
         config = write_node_config(
             self.folder / "node-configs" / f"{name}.toml",
             {
