@@ -37,8 +37,9 @@ _RETRY_S = 3.0
 class LocalFederation:
     """A SuperLink and SuperNodes on loopback, as a block: all of it has ended when the block is left.
 
-    Nothing listens on a network. Every user of this machine can reach the ports, though, and Flower's open distribution
-    lets all who reach the SuperLink submit an app: use machines of your own.
+    Nothing listens on a network. On Linux the SuperLink and the nodes answer processes of their own user alone.
+    Elsewhere every user of this machine can reach the ports, and Flower's open distribution lets all who reach the
+    SuperLink submit an app: use machines of your own.
 
     A folder that was used before is gone on with: the same node keys, and so the same clients, with the same states;
     certificates and the SuperLink's database are new at every start.
