@@ -1,9 +1,10 @@
 import os
+import stat
 from pathlib import Path
 
 import pytest
 
-from fielding.atomic import replaced_file, sync_folder
+from fielding.atomic import make_private, replaced_file, sync_folder
 from fielding.errors import OutputError
 
 
@@ -44,3 +45,18 @@ def test_a_folder_that_cannot_be_synced_does_no_harm(tmp_path: Path, monkeypatch
     monkeypatch.setattr(os, "fsync", refuse)
     sync_folder(tmp_path)
     sync_folder(tmp_path / "none")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="this system has no modes of files")
+def test_a_new_folder_is_private_and_an_old_one_keeps_its_mode(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o750)  # as its owner wants it
+    before = os.umask(0)  # the most careless setting
+    try:
+        make_private(tmp_path / "parent" / "new")
+        make_private(tmp_path / "shared")
+    finally:
+        os.umask(before)
+
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("parent/new", "parent", "shared")]
+    assert modes == [0o700, 0o777, 0o750]

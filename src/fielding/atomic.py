@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and folders that go when they are not needed any more."""
+"""Files that appear whole or not at all, folders for their owner alone, and folders that go when they are done with."""
 
 import contextlib
 import os
@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fielding.errors import OutputError
+
+PRIVATE_FOLDER = 0o700
 
 
 @contextlib.contextmanager
@@ -43,6 +45,15 @@ def sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder, if it is not there, that only its owner can enter; one that is there keeps its mode.
+
+    For all that tells about clients: runs hold the label shares of every client, devices the samples themselves.
+    Parents that are missing get the mode that the user's folders have.
+    """
+    folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
 
 
 class ScratchFolder:

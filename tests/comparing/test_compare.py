@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import stat
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,13 @@ def test_one_who_follows_runs_may_have_them_shown_too(
     assert done == ["global-1"]
     shown = capsys.readouterr().err
     assert "global, seed 1: done, final accuracy 0." in shown if progress else shown == ""
+
+
+def test_only_the_owner_can_look_into_runs(ended: ComparisonResult, tmp_path: Path) -> None:
+    run(SMALL, tmp_path / "results" / "alone", page=False)
+
+    for folder in (ended.folder, ended.folder / "global-1", ended.folder / "killed-1", tmp_path / "results" / "alone"):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700  # they hold the label shares of every client
 
 
 def test_a_run_of_a_comparison_is_the_run_that_it_would_be_alone(ended: ComparisonResult, tmp_path: Path) -> None:

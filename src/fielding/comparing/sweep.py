@@ -23,6 +23,7 @@ from types import FrameType, ModuleType
 from typing import Any, TypeAlias
 
 from fielding._typing import Json
+from fielding.atomic import make_private
 from fielding.config.keys import Config
 from fielding.config.parts import own_parts, remember_own
 from fielding.config.reader import config_from, config_table
@@ -426,7 +427,7 @@ def work(
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # What this process prints, and a crash of its libraries, goes to a file; if there can be none, to nowhere.
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
         target = os.open(folder / OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     except OSError:  # the run will tell
         target = os.open(os.devnull, os.O_WRONLY)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from fielding.atomic import make_private
 from fielding.errors import InputError, OutputError
 
 NAME = ".lock"
@@ -14,7 +15,7 @@ _TRIES, _PAUSE_S = 5, 0.05
 
 
 def lock_folder(path: Path) -> IO[bytes]:
-    """Take the lock of a folder, which is made if need be, and return the open file that holds it.
+    """Take the lock of a folder, which is made for its owner alone if need be, and return the open file that holds it.
 
     InputError if another process is writing into the folder. OutputError if the folder cannot be written, or its file
     system has no locks.
@@ -44,7 +45,7 @@ def is_locked(path: Path) -> bool:
 
 def _open_lock(path: Path) -> IO[bytes]:
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        make_private(path)
         return (path / NAME).open("ab")
     except OSError as error:
         raise OutputError(f"cannot write into {path}: {error.strerror or error}") from error

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fielding._typing import Json
+from fielding.atomic import make_private
 from fielding.errors import InputError, OutputError, echo, unknown_name
 from fielding.records.manifest import write_json
 
@@ -136,7 +137,7 @@ def read_failure(folder: Path) -> str | None:
 def write_failure(folder: Path, error: str, traceback: str | None = None) -> None:
     """Write down why the run of a folder failed, and where in the code; the folder is made if need be."""
     with contextlib.suppress(OSError):  # writing will tell
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
     record: dict[str, Json] = {"error": error}
     write_json(folder / FAILURE, record if traceback is None else {**record, "traceback": traceback})
 

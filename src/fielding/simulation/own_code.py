@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from fielding._typing import Models
-from fielding.atomic import ScratchFolder
+from fielding.atomic import ScratchFolder, make_private
 from fielding.client.report_rule import ReportRule
 from fielding.config.keys import Config
 from fielding.config.parts import imported_function
@@ -158,7 +158,7 @@ def _visits(config: Config, folder: Path | None) -> Visit:
     def visit(client: int, round_index: int) -> Iterator[DeviceNode]:
         root = kept.path if isinstance(kept, ScratchFolder) else kept
         here = root / f"client-{client}"
-        here.mkdir(parents=True, exist_ok=True)
+        make_private(here)
         try:
             yield DeviceNode(partition=client, config=settings, folder=here, since=round_index)
         finally:

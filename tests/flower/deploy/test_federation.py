@@ -1,5 +1,6 @@
 """A federation on this machine: with stand-ins for Flower's programs, and once with the real ones."""
 
+import os
 import stat
 import sys
 from collections.abc import Iterator
@@ -12,11 +13,13 @@ import pytest
 from fielding.errors import InputError, OptionError
 from fielding.flower.deploy import federation as local_federation
 from fielding.flower.deploy import reaper
+from fielding.flower.deploy.access import HEADER, can_tell_users
 from fielding.flower.deploy.certificates import issue_certificates
 from fielding.flower.deploy.federation import LocalFederation
 from fielding.flower.deploy.flower_program import FlowerProgram, Link, RunState
 from fielding.flower.deploy.processes import ProcessError
 from fielding.records.lock import lock_folder
+from tests.flower.strangers import OTHER_USER, ask
 
 pytest.importorskip("cryptography", reason="cryptography is not installed; it comes with fielding[flower]")
 
@@ -187,6 +190,7 @@ def test_a_real_superlink_takes_registered_nodes_only_and_nothing_is_left(tmp_pa
         assert running == ["superlink", "node-0", "node-1"]
         assert link.is_healthy()
         assert not impostor.is_healthy()  # whoever trusts another authority does not talk to it
+        assert_own_user_alone(federation)
         federation.register([2])
         federation.restart_node(2, patience_s=0.0)  # only its key was missing
 
@@ -194,3 +198,19 @@ def test_a_real_superlink_takes_registered_nodes_only_and_nothing_is_left(tmp_pa
     assert reaper.marked_processes(federation.supervisor.mark) == []
     assert len(pids) == 4
     assert stat.S_IMODE(federation.folder.stat().st_mode) == 0o700
+
+
+def assert_own_user_alone(federation: LocalFederation) -> None:
+    """Nobody else on this machine gets an answer from the SuperLink or from a node, on whatever path."""
+    link, node = federation._started_link, federation.supervisor.processes["node-0"].running.args
+    assert isinstance(node, list)
+    node_port = int(node[node.index("--port") + 1])
+    authority = link.certificates.authority
+    if can_tell_users():
+        only = f"{HEADER}: {os.getuid()}"
+        assert only in ask(link.port, "/health", method="GET", authority=authority).head
+        assert only in ask(node_port, "/health", method="GET").head
+    if can_tell_users() and os.geteuid() == 0:  # who else could take the place of another?
+        for path in ("/v1/control/list-runs", "/v1/runtime/acquire-task", "/v1/fleet/pull-messages", "/health"):
+            assert ask(link.port, path, authority=authority, user=OTHER_USER).status == 403
+            assert ask(node_port, path, user=OTHER_USER).status == 403

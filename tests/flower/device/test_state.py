@@ -151,6 +151,7 @@ def test_the_folder_of_a_run_is_private_and_inside_whatever_the_id(tmp_path: Pat
     assert folder.parent == tmp_path
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert run_folder(tmp_path, "../../\0") == folder
+    assert stat.S_IMODE(run_folder(tmp_path / "state", "run").parent.stat().st_mode) == 0o700
 
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from fielding import _version
 from fielding._typing import Json
+from fielding.atomic import make_private
 from fielding.errors import InputError, OptionError, OutputError, echo
 from fielding.records.manifest import first_difference
 from fielding.records.run_folder import SUMMARY, read_manifest
@@ -117,7 +118,7 @@ def check_writable(folder: Path) -> None:
     """Raise if nothing can be written into a folder, which is made if need be."""
     trial = folder / ".fielding-trial"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
         trial.write_bytes(b"\0" * 4096)
         trial.unlink()
     except OSError as error:

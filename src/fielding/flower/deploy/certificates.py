@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fielding._extras import require
+from fielding.atomic import make_private
 from fielding.errors import FileFormatError, InputError, OptionError, OutputError, echo
 from fielding.flower.server.roster import key_id
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 VALID_DAYS = 7  # how long certificates hold, unless another time is asked for
 LOOPBACK = "127.0.0.1"
 _CLOCK_SLACK = timedelta(minutes=5)
-_PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
+_PRIVATE_FILE = 0o600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +114,7 @@ def private_folder(folder: Path) -> Path:
         If others can enter it: keys do not belong there.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=_PRIVATE_FOLDER)
+        make_private(folder)
         mode = folder.stat().st_mode & 0o777
     except OSError as error:
         raise OutputError(f"cannot make {folder}: {error.strerror or error}") from error

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from fielding.atomic import make_private
 from fielding.errors import OptionError, echo
 from fielding.flower.deploy.certificates import NodeKey, issue_certificates, node_key, private_folder
 from fielding.flower.deploy.environment import clean_environment, free_port
@@ -36,8 +37,9 @@ _RETRY_S = 3.0
 class LocalFederation:
     """A SuperLink and SuperNodes on loopback, as a block: all of it has ended when the block is left.
 
-    Nothing listens on a network. Every user of this machine can reach the ports, though, and Flower's open distribution
-    lets all who reach the SuperLink submit an app: use machines of your own.
+    Nothing listens on a network. On Linux the SuperLink and the nodes answer processes of their own user alone.
+    Elsewhere every user of this machine can reach the ports, and Flower's open distribution lets all who reach the
+    SuperLink submit an app: use machines of your own.
 
     A folder that was used before is gone on with: the same node keys, and so the same clients, with the same states;
     certificates and the SuperLink's database are new at every start.
@@ -225,7 +227,7 @@ class LocalFederation:
 
     def _launch_node(self, number: int) -> Process:
         name, state = _node_name(number), self.folder / "clients" / _node_name(number)
-        state.mkdir(parents=True, exist_ok=True)
+        make_private(state)
         config = write_node_config(
             self.folder / "node-configs" / f"{name}.toml",
             {

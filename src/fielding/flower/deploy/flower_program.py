@@ -1,6 +1,7 @@
 """Flower's command line: register nodes, submit an app, see how it is doing, stop it."""
 
 import json
+import os
 import ssl
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import tomli_w
 
 from fielding._typing import Json
 from fielding.errors import InputError
-from fielding.flower.deploy import flwr_calls
+from fielding.flower.deploy import access, flwr_calls
 from fielding.flower.deploy.certificates import LOOPBACK, Certificates, NodeKey
 from fielding.flower.deploy.environment import program
 from fielding.flower.deploy.processes import Process, ProcessError, Supervisor
@@ -30,7 +31,8 @@ _TAKEN = "address already in use"
 class Link:
     """A SuperLink on loopback that only talks TLS, on one port, and only to nodes whose keys are registered.
 
-    The file ``database`` keeps nodes and runs over a restart.
+    On Linux it answers processes of its own user alone (:mod:`fielding.flower.deploy.access`). The file ``database``
+    keeps nodes and runs over a restart.
     """
 
     port: int
@@ -46,13 +48,14 @@ class Link:
         """Return its command line."""
         files = self.certificates
         return [
-            *(program("flower-superlink"), "--host", LOOPBACK, "--port", self.port),
+            *_for_own_user("flower-superlink"),
+            *("--host", LOOPBACK, "--port", self.port),
             *("--ssl-ca-certfile", files.authority, "--ssl-certfile", files.server, "--ssl-keyfile", files.server_key),
             *("--enable-supernode-auth", "--database", self.database),
         ]
 
     def is_healthy(self) -> bool:
-        """Return whether it answers, with a certificate of the right authority."""
+        """Return whether it answers, with a certificate of the right authority, and tells who else gets no answer."""
         trust = ssl.create_default_context(cafile=str(self.certificates.authority))
         opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}),  # loopback needs no proxy, whatever the environment says
@@ -60,15 +63,27 @@ class Link:
         )
         try:
             with opener.open(f"https://{self.address}/health", timeout=_HEALTH_S) as answer:
-                return bool(answer.status == HTTPStatus.OK)
+                is_closed = answer.headers[access.HEADER] == str(os.getuid()) or not access.can_tell_users()
+                return bool(answer.status == HTTPStatus.OK and is_closed)
         except OSError:
             return False
+
+
+def _for_own_user(name: str) -> list[str]:
+    """Return how to start one of Flower's servers so that it answers processes of this user alone, where that can be.
+
+    By its path, since the processes of a federation do not see where this fielding is.
+    """
+    path = program(name)
+    return [sys.executable, "-P", access.__file__, name] if access.can_tell_users() else [path]
 
 
 def node_command(link: Link, key: NodeKey, *, port: int, config: Path) -> list[str | Path | int]:
     """Return the command line of a SuperNode; its config is a TOML file, see :func:`write_node_config`."""
     return [
-        *(program("flower-supernode"), "--superlink", link.address, "--root-certificates", link.certificates.authority),
+        *_for_own_user("flower-supernode"),
+        *("--superlink", link.address),
+        *("--root-certificates", link.certificates.authority),
         *("--auth-supernode-private-key", key.private, "--port", port, "--node-config", config),
     ]
 

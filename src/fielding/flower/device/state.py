@@ -17,6 +17,7 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from fielding._typing import Json, Models, Vector
+from fielding.atomic import PRIVATE_FOLDER, make_private
 from fielding.errors import CheckpointError, InputError, OutputError
 from fielding.federation.clients import Updates
 from fielding.flower.device.samples import FARTHEST, Kept, kept_from
@@ -79,8 +80,9 @@ def run_folder(folder: Path, run_id: str) -> Path:
     """
     own = folder / sha256(run_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     try:
-        own.mkdir(mode=0o700, parents=True, exist_ok=True)
-        own.chmod(0o700)  # also if it was there: samples are private
+        make_private(folder)
+        make_private(own)
+        own.chmod(PRIVATE_FOLDER)  # also if it was there: samples are private
     except OSError as error:
         raise OutputError(f"cannot make {own}: {error.strerror or error}; name another state-dir") from error
     for path in own.glob(".*.tmp"):
