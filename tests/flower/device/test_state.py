@@ -17,6 +17,7 @@ import pytest
 from fielding._typing import Json, Models
 from fielding.errors import InputError, OutputError
 from fielding.federation.clients import Pull
+from fielding.flower.device.sample_files import SampleFiles
 from fielding.flower.device.samples import NOTHING
 from fielding.flower.device.state import (
     MEMORY,
@@ -66,7 +67,7 @@ def test_a_state_comes_back_as_it_was(n_features: int | None, tmp_path: Path) ->
         report = Report(number=4, representation=np.full(n_features, 0.5, dtype=np.float32), n_samples=7)
     monitor = {"monitor.last": np.arange(3), "window.labels": np.array([1])}
 
-    write_state(tmp_path, DeviceState(round_index=9, kept=NOTHING, monitor=monitor, report=report))
+    write_state(tmp_path, DeviceState(round_index=9, kept=NOTHING, files=SampleFiles(), monitor=monitor, report=report))
     state = read_state(tmp_path)
 
     assert state is not None
@@ -186,7 +187,7 @@ def test_what_killed_processes_left_half_written_is_removed(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.EIO])
 def test_a_state_that_cannot_be_read_now_is_kept(code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_state(tmp_path, DeviceState(round_index=9, kept=NOTHING, monitor={}, report=None))
+    write_state(tmp_path, DeviceState(round_index=9, kept=NOTHING, files=SampleFiles(), monitor={}, report=None))
 
     def refuse(*_: object) -> None:
         raise OSError(code, os.strerror(code))
@@ -200,7 +201,7 @@ def test_a_state_that_cannot_be_read_now_is_kept(code: int, tmp_path: Path, monk
 
 
 def test_a_state_that_does_not_fit_into_memory_now_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_state(tmp_path, DeviceState(round_index=9, kept=NOTHING, monitor={}, report=None))
+    write_state(tmp_path, DeviceState(round_index=9, kept=NOTHING, files=SampleFiles(), monitor={}, report=None))
 
     def refuse(*_: object) -> None:
         raise MemoryError

@@ -8,6 +8,7 @@ from fielding._typing import Codes, Counts, Features, Mask, Matrix
 from fielding.client.arrivals import Arrivals
 from fielding.client.ranges import Ranges, joined_ranges
 from fielding.flower.device.rule import DeviceRule
+from fielding.flower.device.sample_files import SampleFiles
 from fielding.flower.device.samples import Kept
 
 
@@ -16,8 +17,8 @@ class DeviceStore:
 
     n_clients = 1
 
-    def __init__(self, kept: Kept, rule: DeviceRule, *, first: int) -> None:
-        self.kept, self._rule, self._first = kept, rule, first
+    def __init__(self, kept: Kept, files: SampleFiles, rule: DeviceRule, *, first: int) -> None:
+        self.kept, self.files, self._rule, self._first = kept, files, rule, first
 
     @property
     def n_classes(self) -> int:
@@ -90,11 +91,7 @@ class DeviceStore:
     def gather(self, rows: Counts) -> tuple[Features, Codes]:
         """Return features and labels of rows."""
         at = self.slots(rows)
-        return self.kept.x[at], self.kept.y[at]
-
-    def samples(self, rows: Counts) -> Kept:
-        """Return the samples of rows."""
-        return self.kept.some(self.slots(rows))
+        return self.files.gather(self.kept.file[at], self.kept.row[at]), self.kept.y[at]
 
     def labels(self, rows: Counts) -> Codes:
         """Return the labels of rows."""
