@@ -12,6 +12,7 @@ from fielding.client.ranges import Ranges, joined_ranges
 from fielding.errors import CheckpointError, InputError
 from fielding.federation.clients import Updates
 from fielding.federation.evaluation import NO_SCORES
+from fielding.flower.device.dataset import References
 from fielding.flower.device.observe import (
     ME,
     DeviceObserver,
@@ -23,7 +24,7 @@ from fielding.flower.device.observe import (
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.rule import DeviceRule
 from fielding.flower.device.sample_files import DamagedSamplesError, SampleFiles
-from fielding.flower.device.samples import FARTHEST, NOTHING, Kept, checked_samples
+from fielding.flower.device.samples import FARTHEST, IN_APP, NOTHING, Kept, checked_samples
 from fielding.flower.device.state import (
     MEMORY,
     STATE,
@@ -81,6 +82,7 @@ class Device:
 
     def __init__(self, node: DeviceNode, rule: DeviceRule, own: OwnCode) -> None:
         self._node, self._rule, self._own = node, rule, own
+        self._references = References(own.dataset, node)
 
     def answer(self, order: Order) -> Reply:
         """Do what an order says; what was learned of the data is on disk before anything is trained.
@@ -88,6 +90,7 @@ class Device:
         Where nothing came, left or is to be reported, nothing is written.
         """
         here = replace(self._node, folder=run_folder(self._node.folder, order.run_id))
+        self._references = References(self._own.dataset, here)
         try:
             return self._answer(order, here)
         except DamagedSamplesError as error:
@@ -101,7 +104,7 @@ class Device:
         state = self._catch_up(here, order, None if is_silent else shared)
         if self._rule.needs_errors or _has_experts(order):
             keep_served(here.folder, order)
-        store = DeviceStore(state.kept, state.files, self._rule, first=state.first)
+        store = self._store(state.kept, state.files, first=state.first)
         if isinstance(order, EvaluateOrder):
             return self._test(order, store, state)
         if isinstance(order, ProbeOrder):
@@ -142,10 +145,13 @@ class Device:
         coming = NOTHING
         if is_new:
             given = self._own.load_data(replace(here, since=since), now)
+            file = len(files.arrays) if self._own.dataset is None else IN_APP
             coming, x = checked_samples(
-                given, n_classes=rule.n_classes, now=now, since=since, n_taken=n_taken, file=len(files.arrays)
+                given, n_classes=rule.n_classes, now=now, since=since, n_taken=n_taken, file=file
             )
-            if coming.y.size:
+            if coming.y.size and file == IN_APP:
+                self._references.check(coming.row)
+            elif coming.y.size:
                 files = files.add(x)
         before = -FARTHEST if state is None else state.first + rule.max_rounds - 1  # time must not run backwards
         clock = max(rule.last_tick(now), *coming.rounds[-1:].tolist(), before)
@@ -159,7 +165,7 @@ class Device:
                 write_memory(here.folder, memory)
             # Samples that rehearsal remembers stay; their rows are places among all that ever came.
             is_kept = is_recent | np.isin(everything.places, memory.rehearsal.get("rehearsal.memory_row", ME[:0]))
-        store = DeviceStore(everything.some(is_kept), files, rule, first=first)
+        store = self._store(everything.some(is_kept), files, first=first)
         observer = self._observer(here, order, shared, store)
         try:
             if state is not None:
@@ -189,6 +195,9 @@ class Device:
             write_state(here.folder, after, state)
         return after
 
+    def _store(self, kept: Kept, files: SampleFiles, *, first: int) -> DeviceStore:
+        return DeviceStore(kept, files, self._rule, first=first, references=self._references)
+
     def _judge_experts(
         self, here: DeviceNode, order: Order, state: DeviceState, coming: Kept, files: SampleFiles, first: int
     ) -> Mapping[str, npt.NDArray[np.generic]]:
@@ -201,7 +210,7 @@ class Device:
         held = read_served(here.folder, order) if known.y.size and (new.y.size or n_left) else None
         if held is None or held.served is None:
             return state.experts
-        store = DeviceStore(state.kept.join(coming), files, self._rule, first=state.first)
+        store = self._store(state.kept.join(coming), files, first=state.first)
         runtime = self._runtime(held.layout, held.work, store, seed=order.seed, state=state, served=held.served)
         if runtime.experts is None:
             return state.experts
@@ -279,7 +288,7 @@ class Device:
         request = ModelRequest(
             name=work.model,
             factory=factory,
-            input_shape=store.files.shape,
+            input_shape=store.shape,
             n_classes=work.classes,
             trainer=work.trainer if factory is None else "torch",
             device=work.device,

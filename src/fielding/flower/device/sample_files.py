@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from fielding._typing import Counts, Features, Mask
 from fielding.errors import CheckpointError, InputError
-from fielding.flower.device.samples import Kept, pieces
+from fielding.flower.device.samples import IN_APP, Kept, pieces
 from fielding.records.container import Contents, check_contents, map_contents, raise_if_unreadable, write_contents
 
 PREFIX = "samples-"  # how the names of these files begin
@@ -67,9 +67,9 @@ class SampleFiles:
             self.folder, (*self.names, name), (*self.arrays, array), whole=frozenset({*self._whole, name})
         )
 
-    def gather(self, file: Counts, row: Counts) -> Features:
-        """Return samples as models see them, float32; a file is checked when it is used first."""
-        found = np.empty((row.size, *self.shape), dtype=np.float32)
+    def gather(self, file: Counts, row: Counts, shape: tuple[int, ...] | None = None) -> Features:
+        """Return samples as models see them, float32, of a shape; a file is checked when it is used first."""
+        found = np.empty((row.size, *(self.shape if shape is None else shape)), dtype=np.float32)
         for one in np.unique(file).tolist():
             at = file == one
             self._check(one)
@@ -96,7 +96,9 @@ class SampleFiles:
         at most twice as large as what is kept, and nothing stays longer than the newest sample that came with it.
         """
         n_rows = np.array([len(array) for array in self.arrays], dtype=np.int64)
-        n_kept, n_current = (np.bincount(file, minlength=n_rows.size) for file in (kept.file, kept.file[is_current]))
+        n_kept, n_current = (
+            np.bincount(file[file != IN_APP], minlength=n_rows.size) for file in (kept.file, kept.file[is_current])
+        )
         is_sparse = (n_kept < n_rows) & ((2 * n_kept < n_rows) | (n_current == 0))
         if not is_sparse.any():
             return self, kept
@@ -106,7 +108,7 @@ class SampleFiles:
             tuple(array for array, leaves in zip(self.arrays, is_sparse, strict=True) if not leaves),
             whole=frozenset(self._whole),
         )
-        file, row = (np.cumsum(~is_sparse) - 1)[kept.file], kept.row.copy()
+        file, row = np.append(np.cumsum(~is_sparse) - 1, IN_APP)[kept.file], kept.row.copy()
         moved, n_moved = list[npt.NDArray[np.generic]](), 0
         for one in np.flatnonzero(is_sparse & (n_kept > 0)).tolist():
             at = np.flatnonzero(kept.file == one)

@@ -14,6 +14,7 @@ from fielding.errors import CheckpointError, InputError
 from fielding.runtime.own_code import DeviceNode, Samples
 
 TEST_SHARE = 0.2  # share of samples that are tested on and never trained on, unless load_data says which
+IN_APP = -1  # file of samples whose features stay in the app
 FARTHEST = 2**31  # rounds before the start beyond this are mistakes
 _PIECE = 1 << 20  # bytes of samples that are looked at together
 
@@ -28,7 +29,8 @@ class Kept:
     """Checked samples in the order of their arrival, without their features.
 
     ``places``: of each among all samples that ever came to the device, rising; ``file`` and ``row``: where its features
-    are (:class:`~fielding.flower.device.sample_files.SampleFiles`); the rest as in :class:`Samples`.
+    are (:class:`~fielding.flower.device.sample_files.SampleFiles`), or ``IN_APP`` and its position in the dataset of
+    the app; the rest as in :class:`Samples`.
     """
 
     y: Codes
@@ -84,6 +86,7 @@ def kept_from(arrays: Mapping[str, npt.NDArray[np.generic]], n_rows: Counts) -> 
 
     ``n_rows``: of each file of features.
     """
+    n_rows = np.append(n_rows, np.iinfo(np.int64).max)  # of the dataset of the app
     found: dict[str, npt.NDArray[np.generic]] = {}
     for name, none in NOTHING.arrays().items():
         array = arrays.get(name)
@@ -93,7 +96,7 @@ def kept_from(arrays: Mapping[str, npt.NDArray[np.generic]], n_rows: Counts) -> 
     kept = Kept(**found)  # type: ignore[arg-type]
     if (
         len({array.shape for array in found.values()}) != 1
-        or ((kept.file < 0) | (kept.file >= n_rows.size)).any()
+        or ((kept.file < IN_APP) | (kept.file >= n_rows.size - 1)).any()
         or ((kept.row < 0) | (kept.row >= n_rows[kept.file])).any()
     ):
         raise CheckpointError("the samples that were saved do not fit together; start anew")
@@ -105,8 +108,8 @@ def checked_samples(
 ) -> tuple[Kept, npt.NDArray[np.generic]]:
     """Return samples that load_data gave, in the order of their rounds, and their features, or raise.
 
-    ``n_taken`` came before these, and their features go to ``file``. A round that is given late counts as the one after
-    ``since``, which is that of the samples before.
+    ``n_taken`` came before these, and their features go to ``file``; with ``IN_APP`` load_data gives positions. A round
+    that is given late counts as the one after ``since``, which is that of the samples before.
 
     Examples
     --------
@@ -119,19 +122,21 @@ def checked_samples(
     if not isinstance(samples, Samples):
         raise InputError(f"load_data gave a {type(samples).__name__}; return Samples(x, y), or None if nothing came")
     y = checked_column(f"labels of load_data (classes = {n_classes})", samples.y, n_classes)
-    x = checked_features(samples.x, y.size)
+    x = checked_positions(samples.x, y.size) if file == IN_APP else checked_features(samples.x, y.size)
     rounds = _rounds(samples.rounds, y.size, now=now, since=since)
     is_test = choose_test_samples(samples.is_test, x)
     order = np.argsort(rounds, kind="stable")
+    is_sorted = bool((np.diff(rounds) >= 0).all())
+    x = x if is_sorted else x[order]
     kept = Kept(
         y=y.astype(np.int32)[order],
         is_test=is_test[order],
         rounds=rounds[order],
         places=n_taken + np.arange(y.size),
         file=np.full(y.size, file),
-        row=np.arange(y.size),
+        row=x.astype(np.int64) if file == IN_APP else np.arange(y.size),
     )
-    return kept, x if (order == kept.row).all() else x[order]
+    return kept, x
 
 
 def _rounds(given: npt.ArrayLike | None, n_samples: int, *, now: int, since: int | None) -> Counts:
@@ -158,11 +163,26 @@ def checked_features(given: npt.ArrayLike, n_samples: int) -> npt.NDArray[np.gen
     return small
 
 
+def checked_positions(given: npt.ArrayLike, n_samples: int) -> Counts:
+    """Return positions in the dataset of the app, shape ``(n_samples,)``, or raise."""
+    positions = np.asarray(given)
+    if positions.shape != (n_samples,) or (n_samples and positions.dtype.kind not in "iu"):
+        raise InputError(
+            f"x of load_data is {positions.dtype} of shape {positions.shape}; client_app has a dataset, so give "
+            f"{n_samples} positions in it, one per label"
+        )
+    return positions.astype(np.int64)
+
+
 def choose_test_samples(given: npt.ArrayLike | None, x: npt.NDArray[np.generic]) -> Mask:
-    """Return who is for tests: as given, or by content, so that a sample that comes again never changes sides."""
+    """Return who is for tests: as given, or by content, so that a sample that comes again never changes sides.
+
+    Of samples in the app the content is their position.
+    """
     if given is None:
         bound = int(TEST_SHARE * 2**64)
-        rows = (row for piece in pieces(x) for row in piece.astype(np.float32))  # whatever the type that it came in
+        dtype = np.int64 if x.ndim == 1 else np.float32  # whatever the type that they came in
+        rows = (row for piece in pieces(x) for row in piece.astype(dtype))
         digests = (blake2b(row.tobytes(), digest_size=8).digest() for row in rows)
         return np.array([int.from_bytes(digest, "big") < bound for digest in digests], dtype=np.bool_)
     chosen = np.asarray(given)
