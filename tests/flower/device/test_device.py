@@ -194,6 +194,19 @@ def test_runs_do_not_see_each_other(tmp_path: Path) -> None:
         assert told(device(tmp_path, diary).answer(describe(0, run_id=run_id))) == (1, [1.0, 0.0], 1)
 
 
+def test_the_last_order_of_a_run_removes_what_was_kept_for_it(tmp_path: Path) -> None:
+    diary = Diary({0: samples([0])})
+    for run_id in ("one", "two"):
+        device(tmp_path, diary).answer(describe(0, run_id=run_id))
+
+    reply = device(tmp_path, diary).answer(replace(describe(1, run_id="one"), is_last=True))
+
+    assert isinstance(reply, DescribeReply)
+    assert (reply.n_samples, reply.report) == (0, None)
+    assert diary.asked == [(None, 0), (None, 0)], "nothing is loaded for it"
+    assert list(tmp_path.iterdir()) == [run_folder(tmp_path, "two")]
+
+
 def test_who_has_nothing_to_train_on_describes_itself(tmp_path: Path) -> None:
     reply = device(tmp_path, Diary({0: samples([0], n_test=1)})).answer(train(0))
 

@@ -35,6 +35,7 @@ from fielding.flower.device.state import (
     read_served,
     read_state,
     read_training,
+    remove_run,
     run_folder,
     write_memory,
     write_state,
@@ -166,6 +167,31 @@ def test_the_folder_of_a_run_that_was_open_is_closed(tmp_path: Path) -> None:
     folder.chmod(0o755)
 
     assert stat.S_IMODE(run_folder(tmp_path, "run").stat().st_mode) == 0o700
+
+
+def test_what_was_kept_for_a_run_can_be_removed_and_nothing_else(tmp_path: Path) -> None:
+    one, two = (run_folder(tmp_path, run_id) for run_id in ("one", "two"))
+    for folder in (one, two):
+        write_state(folder, DeviceState(round_index=9, kept=NOTHING, files=SampleFiles(), monitor={}, report=None))
+        (folder / "own").mkdir()
+        (folder / "own" / "file").write_text("of the app")
+
+    for _ in range(2):
+        remove_run(tmp_path, "one")
+
+    assert list(tmp_path.iterdir()) == [two]
+    assert read_state(two) is not None
+
+
+def test_what_cannot_be_removed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_folder(tmp_path, "run")
+
+    def refuse(_folder: Path) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr("shutil.rmtree", refuse)
+    with pytest.raises(OutputError, match=r"cannot remove .*: Permission denied; remove it by hand"):
+        remove_run(tmp_path, "run")
 
 
 def test_what_killed_processes_left_half_written_is_removed(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ from fielding.flower.device.state import (
     read_served,
     read_state,
     read_training,
+    remove_run,
     run_folder,
     set_aside,
     write_memory,
@@ -89,6 +90,9 @@ class Device:
 
         Where nothing came, left or is to be reported, nothing is written.
         """
+        if isinstance(order, DescribeOrder) and order.is_last:
+            remove_run(self._node.folder, order.run_id)
+            return DescribeReply(n_samples=0, partition=self._node.partition)
         here = replace(self._node, folder=run_folder(self._node.folder, order.run_id))
         self._references = References(self._own.dataset, here)
         try:

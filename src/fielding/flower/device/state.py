@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 import re
+import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -80,7 +81,7 @@ def run_folder(folder: Path, run_id: str) -> Path:
 
     What processes that were killed left half written there is removed.
     """
-    own = folder / sha256(run_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    own = _folder_of(folder, run_id)
     try:
         own.mkdir(mode=0o700, parents=True, exist_ok=True)
         if own.stat().st_mode & 0o077:  # it was there: samples are private
@@ -93,6 +94,22 @@ def run_folder(folder: Path, run_id: str) -> Path:
             if found and (_is_dead(int(found[1])) or _is_old(path)):
                 path.unlink()
     return own
+
+
+def remove_run(folder: Path, run_id: str) -> None:
+    """Remove all that a device kept for a run; what names samples goes first."""
+    own = _folder_of(folder, run_id)
+    try:
+        (own / STATE).unlink(missing_ok=True)
+        shutil.rmtree(own)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise OutputError(f"cannot remove {own}: {error.strerror or error}; remove it by hand") from error
+
+
+def _folder_of(folder: Path, run_id: str) -> Path:
+    return folder / sha256(run_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _is_old(path: Path) -> bool:
