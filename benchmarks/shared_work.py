@@ -9,7 +9,8 @@ from fielding._typing import Json
 from fielding.client.drift import AnyChange
 from fielding.errors import OptionError, echo
 from fielding.flower.device.rule import DeviceRule
-from fielding.flower.device.samples import Kept, checked_samples
+from fielding.flower.device.sample_files import SampleFiles
+from fielding.flower.device.samples import checked_samples
 from fielding.flower.device.store import DeviceStore
 from fielding.rng import client_key, stream
 from fielding.runtime.own_code import Samples
@@ -80,10 +81,12 @@ class SharedWork:
         rounds = np.full(n_samples, interval * self.gap)
         return Samples(x, y, is_test=np.arange(n_samples) >= N_TRAIN, rounds=rounds)
 
-    def kept(self, partition: int, round_index: int) -> Kept:
+    def store(self, partition: int, round_index: int) -> DeviceStore:
         """Return the samples that a node has in a round, for training and for tests."""
+        rule = DeviceRule(n_classes=N_CLASSES, max_rounds=self.gap, drift_test=AnyChange())
         given = self.arrived(partition, round_index)
-        return checked_samples(given, n_classes=N_CLASSES, now=round_index, since=None)
+        kept, x = checked_samples(given, n_classes=N_CLASSES, now=round_index, since=None)
+        return DeviceStore(kept, SampleFiles().add(x), rule, first=int(kept.rounds.min()))
 
     def trainer(self) -> Trainer:
         """Return who knows the network."""
@@ -91,11 +94,9 @@ class SharedWork:
 
     def runtime(self, partition: int, round_index: int) -> ClientRuntime:
         """Return the local work of a node in a round: the steps and draws that Fielding's nodes make, too."""
-        rule = DeviceRule(n_classes=N_CLASSES, max_rounds=self.gap, drift_test=AnyChange())
-        kept = self.kept(partition, round_index)
         local = LocalRule(n_steps=N_STEPS, batch_size=BATCH_SIZE, rate=LearningRate(initial=LEARNING_RATE))
         keys = np.array([client_key(partition)], dtype=np.uint64)
-        store = DeviceStore(kept, rule, first=int(kept.rounds.min()))
+        store = self.store(partition, round_index)
         runtime = ClientRuntime(store, Workers(self.trainer()), local, seed=SEED, keys=keys)
         runtime.begin(round_index)
         return runtime

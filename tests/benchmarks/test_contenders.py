@@ -26,11 +26,12 @@ def test_node_0_changes_sides_in_the_middle_and_nobody_else_does() -> None:
 
 
 def test_samples_of_a_half_are_the_same_whenever_they_are_asked_for() -> None:
-    first, again, later = (WORK.kept(1, round_index) for round_index in (2, 3, 0))
+    first, again, later = (WORK.store(1, round_index) for round_index in (2, 3, 0))
+    x, same, others = (store.gather(store.all_rows())[0] for store in (first, again, later))
 
-    assert np.array_equal(first.x, again.x)
-    assert not np.array_equal(first.x, later.x)
-    assert (first.training().y.size, first.testing().y.size) == (80, 20)
+    assert np.array_equal(x, same)
+    assert not np.array_equal(x, others)
+    assert (first.kept.training().y.size, first.kept.testing().y.size) == (80, 20)
 
 
 def test_the_model_has_as_many_numbers_as_is_told() -> None:

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 from fielding._typing import Json
 from fielding.errors import CheckpointError
-from fielding.records.container import Contents, read_contents, write_contents
+from fielding.records.container import Contents, check_contents, map_contents, read_contents, write_contents
 
 
 def example() -> Contents:
@@ -48,6 +48,38 @@ def test_arrays_of_any_shape_come_back_bit_for_bit(
     assert got["a"].tobytes() == array.tobytes()
     assert got["b"].tobytes() == np.ascontiguousarray(array.T).tobytes()
     assert (got["a"].shape, got["b"].shape) == (array.shape, array.T.shape)
+
+
+def test_arrays_can_stay_in_the_file_until_they_are_used(tmp_path: Path) -> None:
+    write_contents(example(), tmp_path / "c.ckpt")
+    read, mapped = read_contents(tmp_path / "c.ckpt"), map_contents(tmp_path / "c.ckpt")
+    (tmp_path / "c.ckpt").unlink()
+
+    assert (mapped.values, mapped.progress, mapped.kind) == (read.values, read.progress, read.kind)
+    assert mapped.arrays.keys() == read.arrays.keys()
+    for name, array in mapped.arrays.items():
+        assert (array.dtype, array.shape, array.tolist()) == (
+            read.arrays[name].dtype,
+            read.arrays[name].shape,
+            read.arrays[name].tolist(),
+        )
+        assert not array.flags.writeable
+
+
+def test_a_file_whose_arrays_stay_in_it_is_checked_apart(tmp_path: Path) -> None:
+    path = tmp_path / "c.ckpt"
+    write_contents(example(), path)
+    check_contents(path)
+    whole = path.read_bytes()
+
+    for content in (b"", b"FIELDING", whole[:-200], whole[: len(whole) // 2]):
+        path.write_bytes(content)
+        with pytest.raises(CheckpointError):
+            map_contents(path)
+    path.write_bytes(whole[:-33] + bytes([whole[-33] ^ 1]) + whole[-32:])
+    map_contents(path)
+    with pytest.raises(CheckpointError, match="checksum does not match"):
+        check_contents(path)
 
 
 def test_equal_contents_give_equal_bytes(tmp_path: Path) -> None:

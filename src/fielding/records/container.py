@@ -6,26 +6,27 @@ blake2b-256 of everything before. All numbers are little-endian.
 
 import hashlib
 import json
+import math
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Json
 from fielding.atomic import replaced_file
-from fielding.errors import CheckpointError, echo
+from fielding.errors import CheckpointError, InputError, echo
 
 MAGIC = b"FIELDING"
 FORMAT_VERSION = 1
 _HEAD = struct.Struct("<8sIQ")
 _ALIGNMENT = 64
 _DIGEST_SIZE = 32
-_DTYPES = frozenset({"<f4", "<f8", "<i4", "<i8", "|b1", "|u1"})
+_DTYPES = frozenset({"<f2", "<f4", "<f8", "|i1", "<i2", "<i4", "<i8", "|b1", "|u1", "<u2"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,33 +59,94 @@ def read_contents(path: Path) -> Contents:
     A file that is damaged, cut short, of another kind or of a newer version raises
     :class:`~fielding.errors.CheckpointError`; nothing of it is used.
     """
+    with _open(path) as file:
+        _read_head(file, path)
+        _check_digest(file, path)
+        header, start = _read_header(file, path)
+        file.seek(start)
+        return _contents(header, path, lambda entry: _read_array(file, entry))
+
+
+def map_contents(path: Path) -> Contents:
+    """Read a checkpoint whose arrays stay in the file until they are used, read-only; it may be removed meanwhile.
+
+    Only its length and its header are looked at; :func:`check_contents` tells whether the arrays are whole.
+    """
+    with _open(path) as file:
+        header, start = _read_header(file, path)
+        n_bytes = os.fstat(file.fileno()).st_size
+        whole = np.memmap(file, dtype=np.uint8, mode="r").view(np.ndarray)
+
+    def map_array(entry: dict[str, Any]) -> npt.NDArray[np.generic]:
+        dtype, shape, at = _dtype_of(entry), tuple(entry["shape"]), start + int(entry["offset"])
+        stop = at + dtype.itemsize * math.prod(shape)
+        if stop > n_bytes - _DIGEST_SIZE:
+            raise CheckpointError(f"{path} is cut short: it has {n_bytes} bytes")
+        return whole[at:stop].view(dtype).reshape(shape)
+
+    return _contents(header, path, map_array)
+
+
+def check_contents(path: Path) -> None:
+    """Raise :class:`~fielding.errors.CheckpointError` if a checkpoint is damaged; it is read piece by piece."""
+    with _open(path) as file:
+        _check_digest(file, path)
+
+
+def raise_if_unreadable(path: Path, error: Exception) -> None:
+    """Raise :class:`~fielding.errors.InputError` if reading failed for want of memory or open files: it may be good."""
+    cause = error.__cause__ if isinstance(error, CheckpointError) else error
+    if isinstance(cause, (OSError, MemoryError)) and not isinstance(cause, FileNotFoundError):
+        why = (cause.strerror if isinstance(cause, OSError) else None) or repr(cause)
+        raise InputError(f"cannot read {path}: {why}; it is kept, ask again later") from error
+
+
+def _open(path: Path) -> BinaryIO:
     try:
-        opened = path.open("rb")
+        return path.open("rb")
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
-    with opened as file:
-        head = file.read(_HEAD.size)
-        if len(head) < _HEAD.size or not head.startswith(MAGIC):
-            raise CheckpointError(f"{path} is not a Fielding checkpoint; it begins with {echo(head[:8])}")
-        _, version, header_length = _HEAD.unpack(head)
-        if version != FORMAT_VERSION:
-            raise CheckpointError(
-                f"{path} has format version {version}, this Fielding reads version {FORMAT_VERSION}; "
-                "use the release that wrote it, or a newer one"
-            )
-        _check_digest(file, path)
-        file.seek(_HEAD.size)
-        try:
-            header = json.loads(file.read(int(header_length)))
-            arrays = {str(name): _read_array(file, entry) for name, entry in header["arrays"].items()}
-            return Contents(
-                values=dict(header["values"]),
-                arrays=arrays,
-                progress=dict(header["progress"]),
-                kind=str(header.get("kind", "coordinator")),
-            )
-        except (ValueError, TypeError, KeyError, AttributeError, MemoryError) as error:
-            raise CheckpointError(f"{path} is whole but describes no checkpoint ({error!r})") from error
+
+
+def _read_head(file: BinaryIO, path: Path) -> int:
+    """Return the length of the header, or raise if this is no checkpoint that can be read."""
+    head = file.read(_HEAD.size)
+    if len(head) < _HEAD.size or not head.startswith(MAGIC):
+        raise CheckpointError(f"{path} is not a Fielding checkpoint; it begins with {echo(head[:8])}")
+    _, version, header_length = _HEAD.unpack(head)
+    if version != FORMAT_VERSION:
+        raise CheckpointError(
+            f"{path} has format version {version}, this Fielding reads version {FORMAT_VERSION}; "
+            "use the release that wrote it, or a newer one"
+        )
+    return int(header_length)
+
+
+def _read_header(file: BinaryIO, path: Path) -> tuple[dict[str, Any], int]:
+    """Return the header, and where the arrays begin."""
+    file.seek(0)
+    length = _read_head(file, path)
+    try:
+        header = json.loads(file.read(length))
+        return dict(header), _HEAD.size + length
+    except (ValueError, TypeError, OverflowError, MemoryError) as error:
+        raise CheckpointError(f"{path} describes no checkpoint ({error!r})") from error
+
+
+def _contents(
+    header: dict[str, Any], path: Path, array_of: Callable[[dict[str, Any]], npt.NDArray[np.generic]]
+) -> Contents:
+    try:
+        return Contents(
+            arrays={str(name): array_of(entry) for name, entry in header["arrays"].items()},
+            values=dict(header["values"]),
+            progress=dict(header["progress"]),
+            kind=str(header.get("kind", "coordinator")),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, MemoryError) as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(f"{path} is whole but describes no checkpoint ({error!r})") from error
 
 
 def _pieces(contents: Contents) -> Iterator[bytes | memoryview]:
@@ -127,11 +189,15 @@ def _check_digest(file: BinaryIO, path: Path) -> None:
         raise CheckpointError(f"{path} is damaged: its checksum does not match; use an older checkpoint")
 
 
-def _read_array(file: BinaryIO, entry: dict[str, object]) -> npt.NDArray[np.generic]:
-    """Read the next array; the digest has vouched for the header."""
+def _dtype_of(entry: dict[str, Any]) -> np.dtype[np.generic]:
     if entry["dtype"] not in _DTYPES:
         raise CheckpointError(f"a checkpoint holds no arrays of type {echo(entry['dtype'])}")
-    array = np.empty(tuple(entry["shape"]), dtype=np.dtype(str(entry["dtype"])))  # type: ignore[arg-type]
+    return np.dtype(str(entry["dtype"]))
+
+
+def _read_array(file: BinaryIO, entry: dict[str, Any]) -> npt.NDArray[np.generic]:
+    """Read the next array; the digest has vouched for the header."""
+    array = np.empty(tuple(entry["shape"]), dtype=_dtype_of(entry))
     if array.nbytes:
         file.readinto(array.data.cast("B"))  # type: ignore[attr-defined]
     file.read(_padding(array.nbytes))

@@ -250,7 +250,7 @@ class OwnCompute:
                     seed=self._seed,
                     node=node,
                 )
-                fitted = checked_fitted(self._own.train(self._show(start), self._samples(rows), job))
+                fitted = checked_fitted(self._own.train(self._show(start), samples_of(self._store, rows), job))
             tensors = named_arrays(fitted.model, "train")
             carried = self.layout.tensors(start).get(LABEL_MIX)
             if carried is not None:
@@ -285,7 +285,7 @@ class OwnCompute:
     def _embed(self, model: Models, rows: Counts) -> tuple[npt.NDArray[np.float32], Scores]:
         if self._own.embed is None:
             raise InputError(NO_EMBED)
-        given: object = self._own.embed(self._show(model), self._samples(rows))
+        given: object = self._own.embed(self._show(model), samples_of(self._store, rows))
         if not isinstance(given, Embedded):
             raise InputError(f"embed gave {echo(given)}; return Embedded(features, scores)")
         features, scores = (np.asarray(one, dtype=np.float32) for one in (given.features, given.scores))
@@ -316,19 +316,20 @@ class OwnCompute:
         n_tested, correct, loss = np.zeros_like(sizes), np.zeros_like(sizes), np.full(sizes.size, np.nan)
         ends = np.cumsum(sizes)
         for at in np.flatnonzero(sizes).tolist():
-            some = self._samples(rows[ends[at] - sizes[at] : ends[at]])
+            some = samples_of(self._store, rows[ends[at] - sizes[at] : ends[at]])
             found = checked_scored(self._own.evaluate(self._show(model), some))
             n_tested[at], correct[at], loss[at] = found.n_test, found.correct, found.loss
         return n_tested, correct, loss
 
-    def _samples(self, rows: Counts) -> Samples:
-        """Return the samples of rows for code that may do with them what it wants."""
-        x, y = self._store.gather(rows)
-        return Samples(x, y.astype(np.int64), self._store.is_test(rows), self._store.rounds(rows))
-
     def _show(self, model: Models) -> Tensors:
         """Return a model by names, for code that may write to it; the label mix that it carries is left out."""
         return {name: array.copy() for name, array in self.layout.tensors(model).items() if name != LABEL_MIX}
+
+
+def samples_of(store: SampleStore, rows: Counts) -> Samples:
+    """Return the samples of rows for code that may do with them what it wants."""
+    x, y = store.gather(rows)
+    return Samples(x, y.astype(np.int64), store.is_test(rows), store.rounds(rows))
 
 
 def first_model_of(given: object, giver: str) -> tuple[Models, Layout]:

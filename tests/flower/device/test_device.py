@@ -171,25 +171,6 @@ def test_a_state_of_the_layout_before_places_is_told_in_one_line_and_set_aside(
     assert diary.asked[-1] == (None, 1)
 
 
-def test_a_state_with_samples_that_were_not_trained_on_goes_on_without_them(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Older releases could keep training samples aside to judge models by, and a mark for each sample."""
-    diary = Diary({0: samples([0, 1])})
-    device(tmp_path, diary).answer(describe(0))
-    path = run_folder(tmp_path, "run") / STATE
-    contents = read_contents(path)
-    older = {**contents.arrays, "kept.is_aside": np.array([False, True])}
-    write_contents(replace(contents, arrays=older), path)
-
-    with caplog.at_level(logging.WARNING, logger="fielding.flower"):
-        reply = device(tmp_path, diary).answer(train(0, confirmed=1))
-
-    assert isinstance(reply, TrainReply)
-    assert reply.n_samples == 1
-    assert not caplog.records
-
-
 def test_a_state_of_more_classes_than_there_are_is_damaged(tmp_path: Path) -> None:
     diary = Diary({0: samples([0, 1]), 1: samples([0])})
     device(tmp_path, diary).answer(describe(0))
@@ -211,6 +192,19 @@ def test_runs_do_not_see_each_other(tmp_path: Path) -> None:
     diary = Diary({0: samples([0])})
     for run_id in ("one", "two/../\0three"):
         assert told(device(tmp_path, diary).answer(describe(0, run_id=run_id))) == (1, [1.0, 0.0], 1)
+
+
+def test_the_last_order_of_a_run_removes_what_was_kept_for_it(tmp_path: Path) -> None:
+    diary = Diary({0: samples([0])})
+    for run_id in ("one", "two"):
+        device(tmp_path, diary).answer(describe(0, run_id=run_id))
+
+    reply = device(tmp_path, diary).answer(replace(describe(1, run_id="one"), is_last=True))
+
+    assert isinstance(reply, DescribeReply)
+    assert (reply.n_samples, reply.report) == (0, None)
+    assert diary.asked == [(None, 0), (None, 0)], "nothing is loaded for it"
+    assert list(tmp_path.iterdir()) == [run_folder(tmp_path, "two")]
 
 
 def test_who_has_nothing_to_train_on_describes_itself(tmp_path: Path) -> None:

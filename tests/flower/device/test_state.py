@@ -17,6 +17,7 @@ import pytest
 from fielding._typing import Json, Models
 from fielding.errors import InputError, OutputError
 from fielding.federation.clients import Pull
+from fielding.flower.device.sample_files import SampleFiles
 from fielding.flower.device.samples import NOTHING
 from fielding.flower.device.state import (
     MEMORY,
@@ -34,6 +35,7 @@ from fielding.flower.device.state import (
     read_served,
     read_state,
     read_training,
+    remove_run,
     run_folder,
     write_memory,
     write_state,
@@ -66,7 +68,7 @@ def test_a_state_comes_back_as_it_was(n_features: int | None, tmp_path: Path) ->
         report = Report(number=4, representation=np.full(n_features, 0.5, dtype=np.float32), n_samples=7)
     monitor = {"monitor.last": np.arange(3), "window.labels": np.array([1])}
 
-    write_state(tmp_path, DeviceState(round_index=9, kept=NOTHING, monitor=monitor, report=report))
+    write_state(tmp_path, DeviceState(round_index=9, kept=NOTHING, files=SampleFiles(), monitor=monitor, report=report))
     state = read_state(tmp_path)
 
     assert state is not None
@@ -168,6 +170,31 @@ def test_the_folder_of_a_run_that_was_open_is_closed(tmp_path: Path) -> None:
     assert stat.S_IMODE(run_folder(tmp_path, "run").stat().st_mode) == 0o700
 
 
+def test_what_was_kept_for_a_run_can_be_removed_and_nothing_else(tmp_path: Path) -> None:
+    one, two = (run_folder(tmp_path, run_id) for run_id in ("one", "two"))
+    for folder in (one, two):
+        write_state(folder, DeviceState(round_index=9, kept=NOTHING, files=SampleFiles(), monitor={}, report=None))
+        (folder / "own").mkdir()
+        (folder / "own" / "file").write_text("of the app")
+
+    for _ in range(2):
+        remove_run(tmp_path, "one")
+
+    assert list(tmp_path.iterdir()) == [two]
+    assert read_state(two) is not None
+
+
+def test_what_cannot_be_removed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_folder(tmp_path, "run")
+
+    def refuse(_folder: Path) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr("shutil.rmtree", refuse)
+    with pytest.raises(OutputError, match=r"cannot remove .*: Permission denied; remove it by hand"):
+        remove_run(tmp_path, "run")
+
+
 def test_what_killed_processes_left_half_written_is_removed(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         pass
@@ -187,7 +214,7 @@ def test_what_killed_processes_left_half_written_is_removed(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.EIO])
 def test_a_state_that_cannot_be_read_now_is_kept(code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_state(tmp_path, DeviceState(round_index=9, kept=NOTHING, monitor={}, report=None))
+    write_state(tmp_path, DeviceState(round_index=9, kept=NOTHING, files=SampleFiles(), monitor={}, report=None))
 
     def refuse(*_: object) -> None:
         raise OSError(code, os.strerror(code))
@@ -201,7 +228,7 @@ def test_a_state_that_cannot_be_read_now_is_kept(code: int, tmp_path: Path, monk
 
 
 def test_a_state_that_does_not_fit_into_memory_now_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_state(tmp_path, DeviceState(round_index=9, kept=NOTHING, monitor={}, report=None))
+    write_state(tmp_path, DeviceState(round_index=9, kept=NOTHING, files=SampleFiles(), monitor={}, report=None))
 
     def refuse(*_: object) -> None:
         raise MemoryError

@@ -152,6 +152,26 @@ def test_server_app_and_client_app_are_a_federation(tmp_path: Path, caplog: pyte
     assert json.loads((out / "summary.json").read_text())["stopped_by"] == "rounds"
 
 
+def state_files(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "devices").rglob("*") if path.is_file())
+
+
+def test_what_devices_kept_goes_with_the_run_if_it_is_told_to(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="fielding")
+    served(plain_app, client_app(load_data=load_data), tmp_path, rounds=2)
+    kept = state_files(tmp_path)
+    assert "device.fielding" in kept, "unless it is told otherwise"
+    assert "devices removed" not in caplog.text
+    summary = (tmp_path / "run" / "summary.json").read_text()
+
+    grid, out = served(plain_app, client_app(load_data=load_data), tmp_path, rounds=2, **{"keep-state": False})
+
+    assert grid.pushes == [["query.describe"] * N_NODES], "the run is over, whoever was away then is reached now"
+    assert state_files(tmp_path) == []
+    assert f"{N_NODES} of {N_NODES} devices removed what they kept for the run" in caplog.text
+    assert (out / "summary.json").read_text() == summary
+
+
 def test_ones_own_training_needs_no_model_that_fielding_knows(tmp_path: Path) -> None:
     def first_model() -> dict[str, npt.NDArray[np.float32]]:
         return {"mean": np.zeros(3, dtype=np.float32)}
@@ -258,6 +278,7 @@ def test_a_strategy_takes_the_place_of_the_aggregation() -> None:
         ({"classes": 0}, r"classes of the run config is 0; give a whole number of at least 1"),
         ({"shape": "8,x"}, r'shape of the run config is \'8,x\'; give the shape of a sample, as "64" or "8,8"'),
         ({"deadline": -1}, r"deadline of the run config is -1; give seconds above 0"),
+        ({"keep-state": "no"}, r"keep-state of the run config is 'no'; give true or false"),
         ({"ruonds": 3}, r"run config: unknown key ruonds"),
         ({"training.participants": 0}, r"run config: training.participants"),
     ],

@@ -146,7 +146,7 @@ def test_orders_arrive_whatever_their_numbers_and_words(
     for sent in (
         TrainOrder(**common, plan=plan, layout=layout, work=work, confirmed=confirmed),
         EvaluateOrder(**common, model=model, layout=layout, work=work),
-        DescribeOrder(**common, confirmed=confirmed),
+        DescribeOrder(**common, confirmed=confirmed, is_last=flag),
     ):
         assert_same(arrived(sent), sent)
 

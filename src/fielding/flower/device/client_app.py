@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from fielding._extras import require
 from fielding._typing import Json
 from fielding.errors import OptionError, echo
+from fielding.flower.device.dataset import OpenDataset
 from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import ModelFactory, OwnCode
 from fielding.flower.device.rule import rule_from
@@ -28,6 +29,7 @@ _LOG = logging.getLogger("fielding.flower")
 def client_app(
     *,
     load_data: LoadData,
+    dataset: OpenDataset | None = None,
     train: Train | None = None,
     evaluate: Evaluate | None = None,
     describe: Describe | None = None,
@@ -42,6 +44,10 @@ def client_app(
     load_data
         ``load_data(node, round_index)`` returns the samples that came after round ``node.since`` (None: all), or None.
         A device that stops at the wrong moment asks for the same ones again.
+    dataset
+        ``dataset(node)`` opens samples that stay in the app: anything with ``len(...)`` and ``[position]``, as a
+        map-style dataset of torch. ``load_data`` then gives positions in place of features, and the device keeps these
+        and the labels alone.
     train
         ``train(model, samples, job)`` returns ``Fitted``; without it Fielding trains, as
         in its simulator.
@@ -74,6 +80,7 @@ def client_app(
         raise OptionError("client_app has model and train; leave model out, since train brings its own")
     own = OwnCode(
         load_data=load_data,
+        dataset=dataset,
         train=train,
         evaluate=evaluate,
         describe=describe,

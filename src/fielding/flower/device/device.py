@@ -12,6 +12,7 @@ from fielding.client.ranges import Ranges, joined_ranges
 from fielding.errors import CheckpointError, InputError
 from fielding.federation.clients import Updates
 from fielding.federation.evaluation import NO_SCORES
+from fielding.flower.device.dataset import References
 from fielding.flower.device.observe import (
     ME,
     DeviceObserver,
@@ -22,13 +23,15 @@ from fielding.flower.device.observe import (
 )
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.rule import DeviceRule
-from fielding.flower.device.samples import FARTHEST, NOTHING, Kept, checked_samples
+from fielding.flower.device.sample_files import DamagedSamplesError, SampleFiles
+from fielding.flower.device.samples import FARTHEST, IN_APP, NOTHING, Kept, checked_samples
 from fielding.flower.device.state import (
     MEMORY,
     STATE,
     DeviceState,
     HeldModel,
     confirmation,
+    has_changed,
     keep_served,
     keep_shared,
     one_update,
@@ -37,6 +40,7 @@ from fielding.flower.device.state import (
     read_served,
     read_state,
     read_training,
+    remove_run,
     run_folder,
     set_aside,
     write_memory,
@@ -72,24 +76,39 @@ from fielding.training.trainer import Trainer
 class Device:
     """Answers the server's orders, from files alone: each message may meet a new process.
 
-    The samples of a round are taken in once, when it is first heard of. The last report goes with every answer until
-    an order confirms it; a device that takes in new samples meanwhile makes a new one of them. An order of an earlier
-    round is answered from what is known now: nothing can be unseen.
+    The samples of a round are taken in once; as long as there are none, it is asked for again. The last report goes
+    with every answer until an order confirms it; a device that takes in new samples meanwhile makes a new one of them.
+    An order of an earlier round is answered from what is known now: nothing can be unseen.
     """
 
     def __init__(self, node: DeviceNode, rule: DeviceRule, own: OwnCode) -> None:
         self._node, self._rule, self._own = node, rule, own
+        self._references = References(own.dataset, node)
 
     def answer(self, order: Order) -> Reply:
-        """Do what an order says; what was learned of the data is on disk before anything is trained."""
+        """Do what an order says; what was learned of the data is on disk before anything is trained.
+
+        Where nothing came, left or is to be reported, nothing is written.
+        """
+        if isinstance(order, DescribeOrder) and order.is_last:
+            remove_run(self._node.folder, order.run_id)
+            return DescribeReply(n_samples=0, partition=self._node.partition)
         here = replace(self._node, folder=run_folder(self._node.folder, order.run_id))
+        self._references = References(self._own.dataset, here)
+        try:
+            return self._answer(order, here)
+        except DamagedSamplesError as error:
+            set_aside(here.folder, STATE, error)
+            return self._answer(order, here)
+
+    def _answer(self, order: Order, here: DeviceNode) -> Reply:
         view = order.shared if isinstance(order, (TrainOrder, DescribeOrder)) else None
         shared = keep_shared(here.folder, view) if self._rule.needs_model else None
         is_silent = view is None and isinstance(order, (TrainOrder, DescribeOrder))  # the server knows of no model
         state = self._catch_up(here, order, None if is_silent else shared)
         if self._rule.needs_errors or _has_experts(order):
             keep_served(here.folder, order)
-        store = DeviceStore(state.kept, self._rule, first=state.first)
+        store = self._store(state.kept, state.files, first=state.first)
         if isinstance(order, EvaluateOrder):
             return self._test(order, store, state)
         if isinstance(order, ProbeOrder):
@@ -124,29 +143,33 @@ class Device:
         )
         if state is not None and not (is_new or is_behind or has_new_model):
             return state
-        known, n_taken, since = (NOTHING, 0, None) if state is None else (state.kept, state.n_taken, state.round_index)
+        known, files = (NOTHING, SampleFiles(here.folder)) if state is None else (state.kept, state.files)
+        n_taken, since = (0, None) if state is None else (state.n_taken, state.round_index)
         now = order.round_index if state is None or is_new else state.round_index
         coming = NOTHING
         if is_new:
-            coming = checked_samples(
-                self._own.load_data(replace(here, since=since), now),
-                n_classes=rule.n_classes,
-                now=now,
-                since=since,
-                n_taken=n_taken,
+            given = self._own.load_data(replace(here, since=since), now)
+            file = len(files.arrays) if self._own.dataset is None else IN_APP
+            coming, x = checked_samples(
+                given, n_classes=rule.n_classes, now=now, since=since, n_taken=n_taken, file=file
             )
+            if coming.y.size and file == IN_APP:
+                self._references.check(coming.row)
+            elif coming.y.size:
+                files = files.add(x)
         before = -FARTHEST if state is None else state.first + rule.max_rounds - 1  # time must not run backwards
         clock = max(rule.last_tick(now), *coming.rounds[-1:].tolist(), before)
         everything, first = known.join(coming), clock - rule.max_rounds + 1
-        experts = {} if state is None else self._judge_experts(here, order, state, coming, first)
-        memory = read_memory(here.folder)
-        if state is None and memory.rehearsal:  # its places are those of samples that were lost
-            memory = replace(memory, rehearsal={})
-            write_memory(here.folder, memory)
-        # Samples that rehearsal remembers stay; their rows are places among all that ever came.
-        remembered = memory.rehearsal.get("rehearsal.memory_row", ME[:0])
-        is_kept = (everything.rounds >= first - rule.memory_rounds) | np.isin(everything.places, remembered)
-        store = DeviceStore(everything.some(is_kept), rule, first=first)
+        experts = {} if state is None else self._judge_experts(here, order, state, coming, files, first)
+        is_kept = is_recent = everything.rounds >= first - rule.memory_rounds
+        if state is None or not is_recent.all():
+            memory = read_memory(here.folder)
+            if state is None and memory.rehearsal:  # its places are those of samples that were lost
+                memory = replace(memory, rehearsal={})
+                write_memory(here.folder, memory)
+            # Samples that rehearsal remembers stay; their rows are places among all that ever came.
+            is_kept = is_recent | np.isin(everything.places, memory.rehearsal.get("rehearsal.memory_row", ME[:0]))
+        store = self._store(everything.some(is_kept), files, first=first)
         observer = self._observer(here, order, shared, store)
         try:
             if state is not None:
@@ -160,30 +183,38 @@ class Device:
         last = None if state is None else state.report
         if report is not None:
             last = replace(report, number=max(number, confirmed or NO_REPORT) + 1)
-        state = DeviceState(
+        after = DeviceState(
             round_index=now,
             kept=store.kept,
+            files=files,
             monitor=observer.state(),
             report=last,
             first=first,
             n_taken=n_taken + coming.y.size,
             experts=experts,
         )
-        write_state(here.folder, state)
-        return state
+        if has_changed(state, after):
+            files, kept = files.compact(store.kept, is_recent[is_kept])
+            after = replace(after, files=files, kept=kept)
+            write_state(here.folder, after, state)
+        return after
+
+    def _store(self, kept: Kept, files: SampleFiles, *, first: int) -> DeviceStore:
+        return DeviceStore(kept, files, self._rule, first=first, references=self._references)
 
     def _judge_experts(
-        self, here: DeviceNode, order: Order, state: DeviceState, coming: Kept, first: int
+        self, here: DeviceNode, order: Order, state: DeviceState, coming: Kept, files: SampleFiles, first: int
     ) -> Mapping[str, npt.NDArray[np.generic]]:
         """Return what the device knows of its experts after they predicted the samples that came.
 
         Samples before round ``first`` leave the window then.
         """
         new, known = coming.training(), state.window().training()
-        held = read_served(here.folder, order) if known.y.size else None
+        n_left = int((known.rounds < first).sum() + (new.rounds < first).sum())
+        held = read_served(here.folder, order) if known.y.size and (new.y.size or n_left) else None
         if held is None or held.served is None:
             return state.experts
-        store = DeviceStore(state.kept.join(coming), self._rule, first=state.first)
+        store = self._store(state.kept.join(coming), files, first=state.first)
         runtime = self._runtime(held.layout, held.work, store, seed=order.seed, state=state, served=held.served)
         if runtime.experts is None:
             return state.experts
@@ -191,9 +222,8 @@ class Device:
         if new.y.size:
             runtime.experts.learn(models, row, joined_ranges([new.places]), joined_ranges([known.places]))
         both = np.concatenate([known.places, new.places])
-        n_left = np.array([(known.rounds < first).sum() + (new.rounds < first).sum()])
         before = Ranges(start=np.zeros(1, dtype=np.int64), stop=np.array([known.places.size]), entries=both)
-        runtime.experts.keep(before, Ranges(start=n_left, stop=np.array([both.size]), entries=both))
+        runtime.experts.keep(before, Ranges(start=np.array([n_left]), stop=np.array([both.size]), entries=both))
         return runtime.experts.own_arrays()
 
     def _observer(self, here: DeviceNode, order: Order, shared: HeldModel | None, store: DeviceStore) -> DeviceObserver:
@@ -239,7 +269,7 @@ class Device:
             compute = OwnCompute(self._own, store, layout, mix_rate=work.mix_rate, seed=seed, visit=visit)
             serving = replace(serving, fine_tune=0)
         keys = np.array([client_key(work.client)], dtype=np.uint64)
-        made: Compute = compute or Workers(self._trainer(layout, work, store.kept))
+        made: Compute = compute or Workers(self._trainer(layout, work, store))
         if served is None or compute is not None:  # code of one's own shows no features
             serving = replace(serving, experts=())
         runtime = ClientRuntime(
@@ -256,19 +286,19 @@ class Device:
             runtime.experts.know(served.heard, {} if state is None else state.experts)
         return runtime
 
-    def _trainer(self, layout: Layout, work: WorkRule, samples: Kept) -> Trainer:
+    def _trainer(self, layout: Layout, work: WorkRule, store: DeviceStore) -> Trainer:
         """Return the trainer of the model that came, or raise if it is another one than the rule describes."""
         factory = self._own.model
         request = ModelRequest(
             name=work.model,
             factory=factory,
-            input_shape=tuple(samples.x.shape[1:]),
+            input_shape=store.shape,
             n_classes=work.classes,
             trainer=work.trainer if factory is None else "torch",
             device=work.device,
             hidden=work.hidden,
         )
-        if (label := samples.y.max()) >= work.classes:
+        if (label := store.kept.y.max()) >= work.classes:
             raise InputError(f"a sample has label {label}, but the server's model knows {work.classes} classes")
         trainer = trainer_for(request)
         if LABEL_MIX in layout.names:

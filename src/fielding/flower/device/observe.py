@@ -16,6 +16,7 @@ from fielding.flower.device.state import HeldModel
 from fielding.flower.device.store import DeviceStore
 from fielding.flower.wire.orders import NO_REPORT, Report
 from fielding.runtime.observe import SampleObserver, ServedErrors, Sight
+from fielding.runtime.own_code import samples_of
 from fielding.runtime.workers import Compute
 
 Arrays = Mapping[str, npt.NDArray[np.generic]]
@@ -76,8 +77,8 @@ class LabelMonitor:
         if not due.n_samples:
             vector = np.empty(0, dtype=np.float32)
         elif self._describe is not None:
-            window = self._store.samples(self._store.training(round_index).of(ME)[0])
-            vector = np.asarray(self._describe(window.as_samples(), self._rule.n_classes), dtype=np.float32)
+            window = samples_of(self._store, self._store.training(round_index).of(ME)[0])
+            vector = np.asarray(self._describe(window, self._rule.n_classes), dtype=np.float32)
             checked_rows(vector[np.newaxis], 1, kind="vector", width=None)
         elif self._rule.representation is not None:
             counts = self._monitor.counts.astype(np.float64)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from fielding.flower.device.dataset import OpenDataset
 from fielding.flower.device.samples import Describe, LoadData
 from fielding.runtime.own_code import Metric, OwnTraining
 
@@ -17,6 +18,7 @@ class OwnCode(OwnTraining):
     """
 
     load_data: LoadData
+    dataset: OpenDataset | None = None
     describe: Describe | None = None
     model: ModelFactory | None = None
     metrics: Mapping[str, Metric] = field(default_factory=dict)

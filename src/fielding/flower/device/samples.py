@@ -1,6 +1,6 @@
-"""The samples of a device: as ``load_data`` gives them, checked, and as they are kept."""
+"""The samples of a device: as ``load_data`` gives them, checked, and what is kept of each beside its features."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TypeAlias
@@ -8,13 +8,15 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Codes, Counts, Features, Floats, Mask
+from fielding._typing import Codes, Counts, Floats, Mask
 from fielding.client.arrivals import checked_column
 from fielding.errors import CheckpointError, InputError
 from fielding.runtime.own_code import DeviceNode, Samples
 
 TEST_SHARE = 0.2  # share of samples that are tested on and never trained on, unless load_data says which
+IN_APP = -1  # file of samples whose features stay in the app
 FARTHEST = 2**31  # rounds before the start beyond this are mistakes
+_PIECE = 1 << 20  # bytes of samples that are looked at together
 
 LoadData: TypeAlias = Callable[[DeviceNode, int], Samples | None]
 """Returns the samples that came after round ``node.since``, up to a round; may be asked again for the same ones."""
@@ -24,16 +26,19 @@ Describe: TypeAlias = Callable[[Samples, int], Floats]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Kept:
-    """Checked samples in the order of their arrival.
+    """Checked samples in the order of their arrival, without their features.
 
-    ``places``: of each among all samples that ever came to the device, rising; the rest as in :class:`Samples`.
+    ``places``: of each among all samples that ever came to the device, rising; ``file`` and ``row``: where its features
+    are (:class:`~fielding.flower.device.sample_files.SampleFiles`), or ``IN_APP`` and its position in the dataset of
+    the app; the rest as in :class:`Samples`.
     """
 
-    x: Features
     y: Codes
     is_test: Mask
     rounds: Counts
     places: Counts
+    file: Counts
+    row: Counts
 
     def some(self, which: Mask | Counts) -> "Kept":
         """Return some of them."""
@@ -57,20 +62,8 @@ class Kept:
 
     def join(self, others: "Kept") -> "Kept":
         """Return these and those that came after them."""
-        if not len(self.y):
-            return others  # only now it shows what a sample looks like
-        if self.x.shape[1:] != others.x.shape[1:] and len(others.y):
-            raise InputError(
-                f"samples of load_data have shape {others.x.shape[1:]}; earlier ones had {self.x.shape[1:]}, keep to it"
-            )
-        if not len(others.y):
-            return self
         mine, theirs = self._columns(), others._columns()
         return Kept(**{name: np.concatenate([mine[name], theirs[name]]) for name in mine})
-
-    def as_samples(self) -> Samples:
-        """Return them for a user's own code, which may do with them what it wants."""
-        return Samples(self.x.copy(), self.y.astype(np.int64), self.is_test.copy(), self.rounds.copy())
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return what a file needs, for :func:`kept_from`."""
@@ -78,56 +71,72 @@ class Kept:
 
 
 NOTHING = Kept(
-    x=np.empty((0, 0), dtype=np.float32),
     y=np.empty(0, dtype=np.int32),
     is_test=np.empty(0, dtype=np.bool_),
     rounds=np.empty(0, dtype=np.int64),
     places=np.empty(0, dtype=np.int64),
+    file=np.empty(0, dtype=np.int64),
+    row=np.empty(0, dtype=np.int64),
 )
 """No samples."""
 
 
-def kept_from(arrays: Mapping[str, npt.NDArray[np.generic]]) -> Kept:
+def kept_from(arrays: Mapping[str, npt.NDArray[np.generic]], n_rows: Counts) -> Kept:
     """Return the samples whose :meth:`Kept.arrays` are among these, or raise :class:`CheckpointError`.
 
-    Files of older releases have ``kept.is_aside``: samples that were not trained on. Those are left out, since the
-    device has not looked at them either.
+    ``n_rows``: of each file of features.
     """
+    n_rows = np.append(n_rows, np.iinfo(np.int64).max)  # of the dataset of the app
     found: dict[str, npt.NDArray[np.generic]] = {}
-    for name, kept in NOTHING.arrays().items():
+    for name, none in NOTHING.arrays().items():
         array = arrays.get(name)
-        if array is None or array.dtype != kept.dtype or array.ndim < 1:
-            raise CheckpointError(f"{name} is missing or of another type than {kept.dtype}; start anew")
+        if array is None or array.dtype != none.dtype or array.ndim != 1:
+            raise CheckpointError(f"{name} is missing or of another type than {none.dtype}; start anew")
         found[name.removeprefix("kept.")] = array
-    is_unused = arrays.get("kept.is_aside", np.zeros_like(found["is_test"]))
-    if len({array.shape[:1] for array in (*found.values(), is_unused)}) != 1:
+    kept = Kept(**found)  # type: ignore[arg-type]
+    if (
+        len({array.shape for array in found.values()}) != 1
+        or ((kept.file < IN_APP) | (kept.file >= n_rows.size - 1)).any()
+        or ((kept.row < 0) | (kept.row >= n_rows[kept.file])).any()
+    ):
         raise CheckpointError("the samples that were saved do not fit together; start anew")
-    return Kept(**found).some(~is_unused.astype(np.bool_))  # type: ignore[arg-type]
+    return kept
 
 
-def checked_samples(samples: object, *, n_classes: int, now: int, since: int | None, n_taken: int = 0) -> Kept:
-    """Return samples that load_data gave, in the order of their rounds, or raise; ``n_taken`` came before these.
+def checked_samples(
+    samples: object, *, n_classes: int, now: int, since: int | None, n_taken: int = 0, file: int = 0
+) -> tuple[Kept, npt.NDArray[np.generic]]:
+    """Return samples that load_data gave, in the order of their rounds, and their features, or raise.
 
-    A round that is given late counts as the one after ``since``, which is that of the samples before.
+    ``n_taken`` came before these, and their features go to ``file``; with ``IN_APP`` load_data gives positions. A round
+    that is given late counts as the one after ``since``, which is that of the samples before.
 
     Examples
     --------
     >>> late = Samples(np.zeros((2, 1)), np.array([0, 1]), rounds=np.array([5, 1]))
-    >>> checked_samples(late, n_classes=2, now=5, since=3).rounds.tolist()
+    >>> checked_samples(late, n_classes=2, now=5, since=3)[0].rounds.tolist()
     [4, 5]
     """
     if samples is None:
-        return NOTHING
+        return NOTHING, np.empty((0, 0), dtype=np.float32)
     if not isinstance(samples, Samples):
         raise InputError(f"load_data gave a {type(samples).__name__}; return Samples(x, y), or None if nothing came")
     y = checked_column(f"labels of load_data (classes = {n_classes})", samples.y, n_classes)
-    x = checked_features(samples.x, y.size)
+    x = checked_positions(samples.x, y.size) if file == IN_APP else checked_features(samples.x, y.size)
     rounds = _rounds(samples.rounds, y.size, now=now, since=since)
     is_test = choose_test_samples(samples.is_test, x)
     order = np.argsort(rounds, kind="stable")
-    places = n_taken + np.argsort(order, kind="stable")  # in the order of arrival
-    kept = Kept(x=x, y=y.astype(np.int32), is_test=is_test, rounds=rounds, places=places)
-    return kept.some(order)
+    is_sorted = bool((np.diff(rounds) >= 0).all())
+    x = x if is_sorted else x[order]
+    kept = Kept(
+        y=y.astype(np.int32)[order],
+        is_test=is_test[order],
+        rounds=rounds[order],
+        places=n_taken + np.arange(y.size),
+        file=np.full(y.size, file),
+        row=x.astype(np.int64) if file == IN_APP else np.arange(y.size),
+    )
+    return kept, x
 
 
 def _rounds(given: npt.ArrayLike | None, n_samples: int, *, now: int, since: int | None) -> Counts:
@@ -141,26 +150,48 @@ def _rounds(given: npt.ArrayLike | None, n_samples: int, *, now: int, since: int
     return np.maximum(rounds.astype(np.int64), -FARTHEST if since is None else min(since + 1, now))
 
 
-def checked_features(given: npt.ArrayLike, n_samples: int) -> Features:
-    """Return features as float32, shape ``(n_samples, ...)``, or raise."""
+def checked_features(given: npt.ArrayLike, n_samples: int) -> npt.NDArray[np.generic]:
+    """Return features, shape ``(n_samples, ...)``, or raise; numbers of more than two bytes become float32."""
     x = np.asarray(given)
     if x.ndim < 2 or x.shape[0] != n_samples or x.dtype.kind not in "biuf":
         raise InputError(
             f"features of load_data are {x.dtype} of shape {x.shape}; give {n_samples} rows of numbers, one per label"
         )
-    floats = np.ascontiguousarray(x, dtype=np.float32)
-    if not np.isfinite(floats).all():
+    small = np.ascontiguousarray(x, dtype=x.dtype.newbyteorder("=") if x.dtype.itemsize <= 2 else np.float32)
+    if small.dtype.kind == "f" and not all(np.isfinite(piece).all() for piece in pieces(small)):
         raise InputError("features of load_data hold NaN or infinity; every feature must be a finite number")
-    return floats
+    return small
 
 
-def choose_test_samples(given: npt.ArrayLike | None, x: Features) -> Mask:
-    """Return who is for tests: as given, or by content, so that a sample that comes again never changes sides."""
+def checked_positions(given: npt.ArrayLike, n_samples: int) -> Counts:
+    """Return positions in the dataset of the app, shape ``(n_samples,)``, or raise."""
+    positions = np.asarray(given)
+    if positions.shape != (n_samples,) or (n_samples and positions.dtype.kind not in "iu"):
+        raise InputError(
+            f"x of load_data is {positions.dtype} of shape {positions.shape}; client_app has a dataset, so give "
+            f"{n_samples} positions in it, one per label"
+        )
+    return positions.astype(np.int64)
+
+
+def choose_test_samples(given: npt.ArrayLike | None, x: npt.NDArray[np.generic]) -> Mask:
+    """Return who is for tests: as given, or by content, so that a sample that comes again never changes sides.
+
+    Of samples in the app the content is their position.
+    """
     if given is None:
         bound = int(TEST_SHARE * 2**64)
-        digests = (blake2b(row.tobytes(), digest_size=8).digest() for row in x)
+        dtype = np.int64 if x.ndim == 1 else np.float32  # whatever the type that they came in
+        rows = (row for piece in pieces(x) for row in piece.astype(dtype))
+        digests = (blake2b(row.tobytes(), digest_size=8).digest() for row in rows)
         return np.array([int.from_bytes(digest, "big") < bound for digest in digests], dtype=np.bool_)
     chosen = np.asarray(given)
     if chosen.shape != x.shape[:1] or chosen.dtype != np.bool_:
         raise InputError(f"is_test of load_data is {chosen.dtype} of shape {chosen.shape}; give a yes or no per sample")
     return chosen.copy()
+
+
+def pieces(x: npt.NDArray[np.generic]) -> Iterator[npt.NDArray[np.generic]]:
+    """Yield samples a few at a time: copies of all of them might not fit on a device."""
+    at_once = max(1, _PIECE // max(1, x[:1].nbytes))
+    return (x[at : at + at_once] for at in range(0, len(x), at_once))

@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 import re
+import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,8 +19,9 @@ from msgspec import Meta
 
 from fielding._typing import Json, Models, Vector
 from fielding.atomic import PRIVATE_FOLDER, make_private
-from fielding.errors import CheckpointError, InputError, OutputError
+from fielding.errors import CheckpointError, OutputError
 from fielding.federation.clients import Updates
+from fielding.flower.device.sample_files import PREFIX, SampleFiles, open_files
 from fielding.flower.device.samples import FARTHEST, Kept, kept_from
 from fielding.flower.wire.messages import checked_layout, order_parts
 from fielding.flower.wire.orders import (
@@ -32,13 +34,14 @@ from fielding.flower.wire.orders import (
     TrainOrder,
     WorkRule,
 )
-from fielding.records.container import Contents, read_contents, write_contents
+from fielding.records.container import Contents, raise_if_unreadable, read_contents, write_contents
 from fielding.training.layout import Layout
 
 STATE, TRAINED, MEMORY = "device.fielding", "trained.fielding", "memory.fielding"
 SHARED, SERVED = "shared.fielding", "served.fielding"
 KIND = "device"
 WATCHED = ("window.", "monitor.", "watch.", "last.", "looks.")  # how the names begin of what watches the samples
+CLOCKS = ("window.moment", "watch.version")  # of these, what tells the time
 FOREIGN = (ValueError, KeyError, IndexError, TypeError, msgspec.MsgspecError)
 """What reading raises if a file is whole but holds something else."""
 _SCRATCH, _OLDEST_SCRATCH_S = re.compile(r"\..*\.(\d+)\.tmp"), 3600.0
@@ -50,13 +53,14 @@ LOG = logging.getLogger("fielding.flower")  # shows in the log of the node
 class DeviceState:
     """What a device knows after it took in the samples of a round.
 
-    ``kept``: samples for training and for tests; those before round ``first`` have left the window. ``monitor``: the
-    state of the observer. ``n_taken``: samples that ever came, those thrown away among them. ``experts``: what the
-    device knows of its experts.
+    ``round_index``: of the last samples. ``kept``: samples for training and for tests, whose features are in ``files``;
+    those before round ``first`` have left the window. ``monitor``: the state of the observer. ``n_taken``: samples that
+    ever came, those thrown away among them. ``experts``: what the device knows of its experts.
     """
 
     round_index: int
     kept: Kept
+    files: SampleFiles
     monitor: Mapping[str, npt.NDArray[np.generic]]
     report: Report | None
     first: int = -FARTHEST
@@ -78,19 +82,41 @@ def run_folder(folder: Path, run_id: str) -> Path:
 
     What processes that were killed left half written there is removed.
     """
-    own = folder / sha256(run_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    own = _folder_of(folder, run_id)
     try:
         make_private(folder)
         make_private(own)
-        own.chmod(PRIVATE_FOLDER)  # also if it was there: samples are private
+        if own.stat().st_mode & 0o077:  # it was there: samples are private
+            own.chmod(PRIVATE_FOLDER)
     except OSError as error:
         raise OutputError(f"cannot make {own}: {error.strerror or error}; name another state-dir") from error
     for path in own.glob(".*.tmp"):
         found = _SCRATCH.fullmatch(path.name)
         with contextlib.suppress(OSError):  # another process may sweep, too
-            if found and (_is_dead(int(found[1])) or time.time() - path.stat().st_mtime > _OLDEST_SCRATCH_S):
+            if found and (_is_dead(int(found[1])) or _is_old(path)):
                 path.unlink()
     return own
+
+
+def remove_run(folder: Path, run_id: str) -> None:
+    """Remove all that a device kept for a run; what names samples goes first."""
+    own = _folder_of(folder, run_id)
+    try:
+        (own / STATE).unlink(missing_ok=True)
+        shutil.rmtree(own)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise OutputError(f"cannot remove {own}: {error.strerror or error}; remove it by hand") from error
+
+
+def _folder_of(folder: Path, run_id: str) -> Path:
+    return folder / sha256(run_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _is_old(path: Path) -> bool:
+    """Return whether no process can still be at work with a file."""
+    return time.time() - path.stat().st_mtime > _OLDEST_SCRATCH_S
 
 
 def _is_dead(process: int) -> bool:
@@ -106,14 +132,45 @@ def _is_dead(process: int) -> bool:
     return False
 
 
-def write_state(folder: Path, state: DeviceState) -> None:
-    """Write what a device knows."""
+def has_changed(before: DeviceState | None, after: DeviceState) -> bool:
+    """Return whether a device knows more than before, or has less: the passing of time alone is nothing to write."""
+    if before is None:
+        return after.n_taken > 0 or after.report is not None
+    was, is_ = (state.kept.rounds >= state.first for state in (before, after))
+    return (
+        before.n_taken != after.n_taken
+        or before.report is not after.report
+        or before.kept.y.size != after.kept.y.size
+        or bool((was != is_).any())
+        or _differ(before.experts, after.experts)
+        or _differ(*({n: one for n, one in state.monitor.items() if n not in CLOCKS} for state in (before, after)))
+    )
+
+
+def _differ(one: Mapping[str, npt.NDArray[np.generic]], other: Mapping[str, npt.NDArray[np.generic]]) -> bool:
+    """Return whether arrays differ in any bit: NaN is like NaN."""
+    if one is other:
+        return False
+    return one.keys() != other.keys() or any(
+        array.dtype != other[name].dtype
+        or array.shape != other[name].shape
+        or (array.nbytes > 0 and np.ascontiguousarray(array).data.cast("B") != other[name].data.cast("B"))
+        for name, array in one.items()
+    )
+
+
+def write_state(folder: Path, state: DeviceState, before: DeviceState | None = None) -> None:
+    """Write what a device knows, in place of what it knew before; then remove files of samples that nothing names.
+
+    Those that another process may be about to name stay for an hour.
+    """
     arrays: dict[str, npt.NDArray[np.generic]] = {**state.kept.arrays(), **state.monitor, **state.experts}
     values: dict[str, Json] = {
         "round": state.round_index,
         "number": state.number,
         "first": state.first,
         "taken": state.n_taken,
+        "files": list(state.files.names),
     }
     if state.report is not None:
         arrays["report"], values["n_samples"] = state.report.representation, state.report.n_samples
@@ -121,9 +178,14 @@ def write_state(folder: Path, state: DeviceState) -> None:
         if state.report.tally is not None:
             arrays["tally"] = state.report.tally
     write_contents(Contents(values=values, arrays=arrays, progress={}, kind=KIND), folder / STATE)
+    gone = set() if before is None else set(before.files.names)
+    for path in folder.glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):
+            if path.name not in state.files.names and (path.name in gone or _is_old(path)):
+                path.unlink()
 
 
-def read_state(folder: Path) -> DeviceState | None:
+def read_state(folder: Path, *, is_again: bool = False) -> DeviceState | None:
     """Return what a device knows; None if nothing. A damaged file is named, put aside, and counts as none."""
     contents = read_whole(folder / STATE)
     if contents is None:
@@ -141,18 +203,49 @@ def read_state(folder: Path) -> DeviceState | None:
                 kind=values.kind,
                 tally=None if tally is None else tally.astype(np.float64),
             )
-        return DeviceState(
+        is_former = "kept.x" in contents.arrays
+        arrays, files = _moved_features(folder, contents) if is_former else (contents.arrays, None)
+        files = files or open_files(folder, values.files)
+        state = DeviceState(
             round_index=values.round,
             first=values.first,
-            kept=kept_from(contents.arrays),
+            kept=kept_from(arrays, np.array([len(array) for array in files.arrays], dtype=np.int64)),
+            files=files,
             monitor={name: array for name, array in contents.arrays.items() if name.startswith(WATCHED)},
             report=last,
             n_taken=values.taken,
             experts={name: array for name, array in contents.arrays.items() if name.startswith("expert_")},
         )
-    except FOREIGN as error:
+        if is_former:
+            write_state(folder, state)
+        return state
+    except OutputError:
+        raise
+    except (*FOREIGN, OSError, MemoryError) as error:
+        raise_if_unreadable(folder, error)
+        if isinstance(error.__cause__, FileNotFoundError) and not is_again:  # another process wrote a newer state
+            return read_state(folder, is_again=True)
         set_aside(folder, STATE, error)
         return None
+
+
+def _moved_features(
+    folder: Path, contents: Contents
+) -> tuple[Mapping[str, npt.NDArray[np.generic]], SampleFiles | None]:
+    """Return what a state of a former release kept, its features in a file of their own.
+
+    Some of these have ``kept.is_aside``: samples that were not trained on. Those are left out, since the device has not
+    looked at them either.
+    """
+    columns = {name: array for name, array in contents.arrays.items() if name.startswith("kept.")}
+    if len({array.shape[:1] for array in columns.values()}) != 1:
+        raise CheckpointError("the samples that were saved do not fit together; start anew")
+    is_unused = columns.pop("kept.is_aside", np.zeros(len(columns["kept.x"]), dtype=np.bool_)).astype(np.bool_)
+    if is_unused.any():
+        columns = {name: array[~is_unused] for name, array in columns.items()}
+    x = columns.pop("kept.x")
+    files = SampleFiles(folder).add(x) if len(x) else None
+    return {**columns, "kept.file": np.zeros(len(x), np.int64), "kept.row": np.arange(len(x))}, files
 
 
 class _StateValues(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -162,6 +255,7 @@ class _StateValues(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     number: Annotated[int, Meta(ge=0)]
     first: Annotated[int, Meta(ge=-2 * FARTHEST)]
     taken: Annotated[int, Meta(ge=0)]
+    files: tuple[Annotated[str, Meta(pattern=rf"^{PREFIX}[0-9a-f]+\.fielding$")], ...] = ()
     n_samples: Annotated[int, Meta(ge=0)] = 0
     kind: str | None = None
 
@@ -189,13 +283,9 @@ def read_whole(path: Path) -> Contents | None:
             raise CheckpointError(f"{path} is no state of a device but of a {contents.kind}")
         return contents
     except (CheckpointError, OSError, MemoryError) as error:
-        cause = error.__cause__ if isinstance(error, CheckpointError) else error
-        if isinstance(cause, FileNotFoundError):
-            return None
-        if isinstance(cause, (OSError, MemoryError)):
-            why = (cause.strerror if isinstance(cause, OSError) else None) or repr(cause)
-            raise InputError(f"cannot read {path}: {why}; it is kept, ask again later") from error
-        set_aside(path.parent, path.name, error)
+        raise_if_unreadable(path, error)
+        if not isinstance(error.__cause__, FileNotFoundError):
+            set_aside(path.parent, path.name, error)
         return None
 
 

@@ -7,17 +7,24 @@ import numpy as np
 from fielding._typing import Codes, Counts, Features, Mask, Matrix
 from fielding.client.arrivals import Arrivals
 from fielding.client.ranges import Ranges, joined_ranges
+from fielding.flower.device.dataset import References
 from fielding.flower.device.rule import DeviceRule
-from fielding.flower.device.samples import Kept
+from fielding.flower.device.sample_files import SampleFiles
+from fielding.flower.device.samples import IN_APP, Kept
 
 
 class DeviceStore:
-    """A :class:`~fielding.runtime.store.SampleStore` of one client: its window begins with round ``first``."""
+    """A :class:`~fielding.runtime.store.SampleStore` of one client: its window begins with round ``first``.
+
+    Features are in ``files``, or with ``references`` in the app.
+    """
 
     n_clients = 1
 
-    def __init__(self, kept: Kept, rule: DeviceRule, *, first: int) -> None:
-        self.kept, self._rule, self._first = kept, rule, first
+    def __init__(
+        self, kept: Kept, files: SampleFiles, rule: DeviceRule, *, first: int, references: References | None = None
+    ) -> None:
+        self.kept, self._files, self._rule, self._first, self._references = kept, files, rule, first, references
 
     @property
     def n_classes(self) -> int:
@@ -90,11 +97,21 @@ class DeviceStore:
     def gather(self, rows: Counts) -> tuple[Features, Codes]:
         """Return features and labels of rows."""
         at = self.slots(rows)
-        return self.kept.x[at], self.kept.y[at]
+        file, row, is_in_app = self.kept.file[at], self.kept.row[at], self.kept.file[at] == IN_APP
+        if self._references is None or not is_in_app.any():
+            return self._files.gather(file, row, self.shape), self.kept.y[at]
+        x = np.empty((at.size, *self.shape), dtype=np.float32)
+        x[is_in_app] = self._references.gather(row[is_in_app], self.shape)
+        x[~is_in_app] = self._files.gather(file[~is_in_app], row[~is_in_app], self.shape)
+        return x, self.kept.y[at]
 
-    def samples(self, rows: Counts) -> Kept:
-        """Return the samples of rows."""
-        return self.kept.some(self.slots(rows))
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one sample."""
+        in_app = self.kept.row[self.kept.file == IN_APP]
+        if self._files.arrays or self._references is None or not in_app.size:
+            return self._files.shape
+        return self._references.shape_of(int(in_app[0]))
 
     def labels(self, rows: Counts) -> Codes:
         """Return the labels of rows."""

@@ -42,9 +42,9 @@ from fielding.federation.aggregation import Aggregator
 from fielding.flower.server.clients import FlowerClients, OrderBook
 from fielding.flower.server.contacts import Presence
 from fielding.flower.server.device_rule import device_record, roll_call_of
-from fielding.flower.server.exchange import Exchange, Patience, Wire
+from fielding.flower.server.exchange import Exchange, Patience, Task, Wire
 from fielding.flower.server.sharing import sharing_of
-from fielding.flower.wire.orders import Expected, WorkRule
+from fielding.flower.wire.orders import NO_REPORT, DescribeOrder, Expected, WorkRule
 from fielding.methods import MethodSetting
 from fielding.methods.method import Grows
 from fielding.records.container import Contents, read_contents, write_contents
@@ -238,6 +238,8 @@ class Deployment:
         What the run config says to the user's own code alone.
     memory_rounds
         How many rounds devices keep samples that have left the window; None: as long as the method needs them.
+    keep_state
+        Whether devices keep what they kept for the run when it is complete.
     """
 
     config: Config
@@ -250,6 +252,7 @@ class Deployment:
     own_vectors: bool = False
     own_settings: Mapping[str, Json] = field(default_factory=dict)
     memory_rounds: Json = None
+    keep_state: bool = True
 
     def checked_config(self) -> Config:
         """Return the config as it counts here, or raise if a deployment cannot do what it says."""
@@ -379,7 +382,7 @@ def orders_of(setup: RunSetup, deployment: Deployment) -> OrderBook:
 
 
 def runner_of(
-    setup: RunSetup, deployment: Deployment, folder: RunFolder, *, wire: Wire, clock: Callable[[], float]
+    setup: RunSetup, deployment: Deployment, folder: RunFolder, *, exchange: Exchange, clock: Callable[[], float]
 ) -> Runner:
     """Return a runner at the start of a run, or after the last round that was committed.
 
@@ -393,7 +396,7 @@ def runner_of(
     if kind.reports_from != "nobody":
         sharing = sharing_of(config, setup.report_rule, layout=orders.layout, work=orders.work)
     clients = FlowerClients(
-        Exchange(wire, deployment.patience),
+        exchange,
         orders,
         presence=deployment.presence,
         overcommit=config.clock.overcommit,
@@ -520,14 +523,25 @@ def run_deployment(
         folder = RunFolder(out, setup.manifest(table, deployment), kind=setup.expected.kind, lock=lock)
         try:
             wire = wire_of(setup.expected, deployment.patience)
-            runner = runner_of(setup, deployment, folder, wire=wire, clock=clock)
+            exchange = Exchange(wire, deployment.patience)
+            runner = runner_of(setup, deployment, folder, exchange=exchange, clock=clock)
             summary = runner.run(watch)
             if summary is not None:
                 folder.write_summary(summary)  # first: the page tells of a finished run
                 folder.write_page(report_page([out]))
+                if not deployment.keep_state:
+                    _end_on_devices(exchange, orders_of(setup, deployment).describe(config.rounds, confirmed=NO_REPORT))
             return summary
         finally:
             folder.close()
+
+
+def _end_on_devices(exchange: Exchange, order: DescribeOrder) -> None:
+    """Let all devices that can be reached remove what they kept for a run, and log how many did."""
+    tasks = [Task(address=node.address, order=replace(order, is_last=True)) for node in exchange.look()]
+    settled, _ = exchange.send(tasks)
+    n_done = sum(one.reason is None for one in settled)
+    _LOG.info("fielding: %d of %d devices removed what they kept for the run", n_done, len(tasks))
 
 
 @contextlib.contextmanager

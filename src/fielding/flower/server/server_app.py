@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from flwr.serverapp import Grid, ServerApp
     from flwr.serverapp.strategy import Strategy
 
-KEYS = ("config", "out", "classes", "shape", "min-nodes", "deadline", "start-wait", "state-dir", "own-vectors", MEMORY)
+KEEP_STATE = "keep-state"  # key of the run config: whether devices keep what they have when a run is complete
+KEYS = (
+    *("config", "out", "classes", "shape", "min-nodes", "deadline", "start-wait", "state-dir", "own-vectors"),
+    *(MEMORY, KEEP_STATE),
+)
 """Keys of the run config beside those of Fielding's configs, and those that are for clients."""
 OWN = "own"  # table of the run config for the user's own code; the server only writes it down
 _LOG = logging.getLogger(__name__)
@@ -61,6 +65,7 @@ def server_app(
     - ``own-vectors``: whether the client app describes windows by code of its own
     - a table ``own``: for your own code, which finds ``own.epochs`` in ``node.config``
     - ``memory-rounds``: how long devices keep samples that left the window, for methods that ask for them
+    - ``keep-state``: whether devices keep what they have when the run is complete, true by default
 
     Devices read none of these keys: what they need comes with every order.
     """
@@ -126,6 +131,7 @@ def deployment_from(
         own_vectors=own_vectors,
         own_settings={key: value for key, value in run_config.items() if key.partition(".")[0] == OWN},
         memory_rounds=run_config.get(MEMORY),
+        keep_state=_yes_or_no(run_config, KEEP_STATE, True),
     )
     device_record(settled, classes=classes, own_vectors=own_vectors, memory=deployment.memory_rounds)  # or raise now
     out = run_config.get("out")
@@ -163,6 +169,13 @@ def _whole(run_config: Mapping[str, Json], key: str, default: int | None) -> int
     got = run_config.get(key, default)
     if type(got) is not int or not 1 <= got < 2**31:
         raise OptionError(f"{key} of the run config is {echo(got)}; give a whole number of at least 1")
+    return got
+
+
+def _yes_or_no(run_config: Mapping[str, Json], key: str, default: bool) -> bool:
+    got = run_config.get(key, default)
+    if not isinstance(got, bool):
+        raise OptionError(f"{key} of the run config is {echo(got)}; give true or false")
     return got
 
 

@@ -174,7 +174,10 @@ class TrainOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeOrder:
-    """Say what is new of your data; the parameters are those of :class:`TrainOrder`."""
+    """Say what is new of your data; the parameters are those of :class:`TrainOrder`.
+
+    ``is_last``: the run is over; remove what you kept for it, and say nothing of your data.
+    """
 
     verb: ClassVar[Verb] = "describe"
 
@@ -184,6 +187,7 @@ class DescribeOrder:
     confirmed: int = NO_REPORT
     observe: Mapping[str, Json] = field(default_factory=dict)
     shared: SharedView | None = None
+    is_last: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
