@@ -47,9 +47,10 @@ from fielding.flower.server.sharing import sharing_of
 from fielding.flower.wire.orders import Expected, WorkRule
 from fielding.methods import MethodSetting
 from fielding.methods.method import Grows
+from fielding.records.changes import FLOWER, FREE, RUN_CONFIG
 from fielding.records.container import Contents, read_contents, write_contents
 from fielding.records.run_checkpoint import DRIVER
-from fielding.records.run_folder import RunFolder, check_free, check_same_config, claim_folder, read_manifest
+from fielding.records.run_folder import RunFolder, check_changes, check_free, claim_folder, read_manifest
 from fielding.reporting.report_page import report_page
 from fielding.runtime.experts import told_names
 from fielding.runtime.own_code import AnyModel, Tensors, first_model_of
@@ -251,6 +252,24 @@ class Deployment:
     own_settings: Mapping[str, Json] = field(default_factory=dict)
     memory_rounds: Json = None
 
+    def settings(self, table: Mapping[str, Json]) -> dict[str, Json]:
+        """Return the part of a manifest that tells what was set, in the config and beside it."""
+        return {
+            "config": dict(table),
+            RUN_CONFIG: {
+                "deadline": self.patience.deadline_s,
+                "min-nodes": self.presence.min_nodes,
+                "start-wait": self.presence.within_s,
+                "memory-rounds": self.memory_rounds,
+            },
+            "own": {
+                "model": self.first_model is not None,
+                "aggregation": repr(self.aggregator) if self.aggregator is not None else None,
+                "represent": self.own_vectors,
+                "settings": dict(self.own_settings) or None,
+            },
+        }
+
     def checked_config(self) -> Config:
         """Return the config as it counts here, or raise if a deployment cannot do what it says."""
         check_deployable(self.config)
@@ -290,15 +309,9 @@ class RunSetup:
             },
             "classes": [str(at) for at in range(deployment.classes)],
             "seed": self.config.seed,
-            "config": dict(table),
-            "engine": "flower",
+            **deployment.settings(table),
+            "engine": FLOWER,
             "run_id": self.run_id,
-            "own": {
-                "model": deployment.first_model is not None,
-                "aggregation": repr(deployment.aggregator) if deployment.aggregator is not None else None,
-                "represent": deployment.own_vectors,
-                "settings": dict(deployment.own_settings) or None,
-            },
             "initial_blake2b": hashlib.blake2b(self.initial.tobytes(), digest_size=16).hexdigest(),
             "n_numbers": self.layout.size,
         }
@@ -403,9 +416,11 @@ def runner_of(
         roll_call=roll_call_of(config, own_vectors=deployment.own_vectors),
         clock=clock,
     )
-    found = folder.resume() if folder.is_begun() else None
+    found = folder.resume(config_text(config)) if folder.is_begun() else None
     if not folder.is_begun():
         folder.begin(config_text(config))
+    for change in folder.changes:
+        _LOG.info("fielding: %s", change)
     client_ids = clients.meet() if found is None else clients.remember(under(DRIVER, found.arrays))
     setting = _setting(setup, deployment, client_ids)
     reports_from = run_reports_from(config, kind, setting.parts.selection, len(setting.client_ids))
@@ -467,7 +482,6 @@ def _setting(setup: RunSetup, deployment: Deployment, client_ids: Sequence[Clien
     )
 
 
-FREE = ("workers", "stop_at_accuracy", "stop_at_time_s", "checkpoint")  # keys that may change when a run goes on
 LOCK_POLL_S, LOCK_NEWS_S = 0.2, 60.0
 """Seconds between two looks whether another server has let go of the folder, and between two words about it."""
 
@@ -484,7 +498,7 @@ def run_deployment(
     watch: Watch = lambda _row: True,
     clock: Callable[[], float] = time.monotonic,
 ) -> dict[str, Json] | None:
-    """Run a deployment into a folder; if it holds a run of the same config, go on with that.
+    """Run a deployment into a folder; if it holds a run already, go on with that, perhaps with other settings.
 
     Parameters
     ----------
@@ -505,10 +519,10 @@ def run_deployment(
     """
     config = deployment.checked_config()
     table = {name: value for name, value in config_table(config).items() if name not in FREE}
-    check_same_config(out, table, resume=bool(read_manifest(out)))  # a wrong folder need not be waited for
+    check_changes(out, deployment.settings(table))  # a wrong folder need not be waited for
     with _lock_folder(out) as lock:
         stored = read_manifest(out)
-        check_same_config(out, table, resume=bool(stored))
+        check_changes(out, deployment.settings(table))
         if not stored:
             check_free(out, config_text(config))
         started = deployment
