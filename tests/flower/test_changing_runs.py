@@ -1,5 +1,6 @@
 """A run that is submitted again with other settings goes on with them: clusters, models, records and costs stay."""
 
+import hashlib
 import os
 import random
 import shutil
@@ -9,8 +10,9 @@ import pytest
 
 from fielding._typing import Json
 from fielding.config.keys import Config
-from fielding.errors import InputError
-from fielding.records.run_folder import ROUNDS, read_manifest
+from fielding.errors import InputError, OptionError
+from fielding.records.run_checkpoint import load_run
+from fielding.records.run_folder import ROUNDS, newest_checkpoint, read_manifest
 from fielding.simulation.experiment import Start, run
 from tests.simulation.run_cases import N_ROUNDS, Table, stopped_after, table
 
@@ -154,3 +156,37 @@ def test_a_server_killed_while_it_changes_goes_on_to_the_same_end(tmp_path: Path
         assert client_records(disk / "out") == client_records(whole)
         assert read_manifest(disk / "out") == read_manifest(whole)
         assert (disk / "out" / "config.toml").read_bytes() == (whole / "config.toml").read_bytes()
+
+
+def test_a_run_begins_with_the_models_of_a_former_one(tmp_path: Path) -> None:
+    config = run_config(rounds=2)
+    assert deployed(ScriptedWire(tmp_path / "a", KEYS, config, SCRIPT), config, tmp_path / "former") is not None
+    mean = load_run(newest_checkpoint(tmp_path / "former")).mean_model()
+    begins = run_config(rounds=2, init_from=str(tmp_path / "former"))
+    out = tmp_path / "out"
+
+    assert deployed(ScriptedWire(tmp_path / "b", KEYS, begins, SCRIPT), begins, out) is not None
+    digest = read_manifest(out)["initial_blake2b"]
+    assert digest == hashlib.blake2b(mean.tobytes(), digest_size=16).hexdigest()
+
+    shutil.rmtree(tmp_path / "former")  # the run has its own copy
+    longer = run_config(rounds=3)
+    assert deployed(ScriptedWire(tmp_path / "b", KEYS, longer, SCRIPT), longer, out) is not None
+    assert read_manifest(out)["initial_blake2b"] == digest
+    assert changes_of(out) == ["2 rounds 3"]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("nowhere", "init-from of the run config: .*nowhere"),
+        (3, "init-from of the run config is 3; name a run's folder"),
+    ],
+)
+def test_a_former_run_that_is_none_is_refused(tmp_path: Path, given: Json, words: str) -> None:
+    config = run_config(rounds=2, init_from=given)
+
+    with pytest.raises(OptionError, match=words):
+        deployed(ScriptedWire(tmp_path, KEYS, config, SCRIPT), config, tmp_path / "out")
+
+    assert read_manifest(tmp_path / "out") == {}

@@ -49,6 +49,7 @@ from fielding.methods import MethodSetting
 from fielding.methods.method import Grows
 from fielding.records.changes import FLOWER, FREE, RUN_CONFIG
 from fielding.records.container import Contents, read_contents, write_contents
+from fielding.records.model_file import read_model
 from fielding.records.run_checkpoint import DRIVER
 from fielding.records.run_folder import RunFolder, check_changes, check_free, claim_folder, read_manifest
 from fielding.reporting.report_page import report_page
@@ -64,6 +65,7 @@ from fielding.training.trainer import Contrast, LocalWork, Sgd, Trainer, try_sco
 FirstModel: TypeAlias = Callable[[], AnyModel]
 """Returns the model that training starts from: arrays by name, or a torch module."""
 FILE, KIND = "first_model.ckpt", "first model"
+INIT_FILE = "init_model.ckpt"  # the model of a former run that training starts from
 
 
 def keep_first_model(first_model: FirstModel, folder: Path, *, is_begun: bool) -> FirstModel:
@@ -86,6 +88,25 @@ def keep_first_model(first_model: FirstModel, folder: Path, *, is_begun: bool) -
         return _KeptModel(model=stored.astype(np.float32), layout=layout_from(contents.values.get("layout")))
 
     return keep
+
+
+def keep_init_model(init_from: Path | None, folder: Path, layout: Layout, *, is_begun: bool) -> Models | None:
+    """Return the model of a former run that the run in a folder began with, or begins with; None if there is none.
+
+    Of a run that is begun the model in its folder counts, whatever became of the former run.
+    """
+    path = folder / INIT_FILE
+    if is_begun:
+        return read_contents(path).arrays["model"].astype(np.float32) if path.exists() else None
+    if init_from is None:
+        path.unlink(missing_ok=True)  # of a server that was killed before its run was begun
+        return None
+    try:
+        model = read_model(init_from, layout)
+    except (InputError, CheckpointError) as error:
+        raise OptionError(f"init-from of the run config: {error}") from None
+    write_contents(Contents(values={"from": str(init_from)}, arrays={"model": model}, progress={}, kind=KIND), path)
+    return model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -239,6 +260,9 @@ class Deployment:
         What the run config says to the user's own code alone.
     memory_rounds
         How many rounds devices keep samples that have left the window; None: as long as the method needs them.
+    init_from
+        A checkpoint, a run's folder or a safetensors file: a run begins with its model instead of another; of several
+        clusters with the mean of their models, by their numbers of clients.
     """
 
     config: Config
@@ -251,6 +275,7 @@ class Deployment:
     own_vectors: bool = False
     own_settings: Mapping[str, Json] = field(default_factory=dict)
     memory_rounds: Json = None
+    init_from: Path | None = None
 
     def settings(self, table: Mapping[str, Json]) -> dict[str, Json]:
         """Return the part of a manifest that tells what was set, in the config and beside it."""
@@ -531,6 +556,9 @@ def run_deployment(
             started = replace(deployment, first_model=first_model)
         run_id = stored.get("run_id")  # devices keep their state by it
         setup = set_up_run(started, config, run_id=run_id if isinstance(run_id, str) and run_id else uuid.uuid4().hex)
+        init_model = keep_init_model(deployment.init_from, out, setup.layout, is_begun=bool(stored))
+        if init_model is not None:
+            setup = replace(setup, initial=init_model)
         folder = RunFolder(out, setup.manifest(table, deployment), kind=setup.expected.kind, lock=lock)
         try:
             wire = wire_of(setup.expected, deployment.patience)
