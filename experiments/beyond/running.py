@@ -14,9 +14,9 @@ from fielding.comparing.sweep import Finished, sweep
 from fielding.config.keys import Config
 from fielding.config.reader import config_from, config_table
 from fielding.errors import FieldingError
+from fielding.records.changes import FREE
 from fielding.records.manifest import write_json
 from fielding.records.run_folder import SUMMARY, check_same_config
-from fielding.simulation.experiment import FREE
 
 WALLS = "walls"
 """Folder beside the runs of a scenario with the wall-clock seconds of each; logs of runs know no clock."""
@@ -58,7 +58,7 @@ def stored_run(name: str, config: Config, out: Path) -> Finished | None:
         return None
     table = {key: value for key, value in config_table(config).items() if key not in FREE}
     try:
-        check_same_config(out / name, table, resume=False)
+        check_same_config(out / name, table)
     except FieldingError as error:
         return Finished(name=name, summary=None, error=str(error))
     return Finished(name=name, summary=summary)

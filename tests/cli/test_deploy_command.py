@@ -170,15 +170,16 @@ def test_a_run_that_is_complete_or_another_one_is_told_before_anything_is_starte
     stand_in: type[StandIn], app: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    run.mkdir()
-    (run / "manifest.json").write_text(json.dumps({"config": {"rounds": 6}}))
+    (run / "checkpoints").mkdir(parents=True)
+    (run / "checkpoints" / "00000005.ckpt").touch()
+    (run / "manifest.json").write_text(json.dumps({"config": {"rounds": 6}, "engine": "flower"}))
 
     other = invoke("--local", "2", "--app", app, "--rounds", "5", "--out", tmp_path)[2]
     (run / "summary.json").write_text("{}")
     complete = invoke("--local", "2", "--app", app, "--out", tmp_path)[2]
 
-    assert str(other) == f"{run} holds another run (rounds was 6, now it is 5); name another folder"
-    assert str(complete).startswith(f"{run} holds a complete run; look at it with: fielding report {run}, or name")
+    assert str(other) == f"cannot resume {run}: rounds was 6, now it is 5: 6 are done"
+    assert str(complete).startswith(f"{run} holds a complete run; look at it with: fielding report {run}, give more")
     assert stand_in.asked == []
 
 

@@ -99,11 +99,13 @@ def test_a_folder_with_another_run_is_told_apart_before_data_are_read(fielding: 
     assert line.endswith("name another folder with --out\n")
 
 
-def test_a_longer_run_is_pointed_to_the_models_of_the_shorter(fielding: Command) -> None:
-    assert fielding(*RUN) == 0
+def test_a_run_whose_past_hangs_on_its_length_is_pointed_to_its_models(fielding: Command) -> None:
+    scenario = ("--set", "trace.scenario=concept-swap")
+    assert fielding(*RUN, *scenario) == 0
 
-    line = fielding.refuses(*RUN, "--resume", "--set", "rounds=7")
+    line = fielding.refuses(*RUN, *scenario, "--resume", "--set", "rounds=18")
 
+    assert "rounds was 6, now it is 18: the scenario deals what was before by the number of rounds" in line
     assert line.endswith("begin a run in another folder with --init-from out\n")
     assert fielding("run", "small.toml", "--no-page", "--out", "longer", "--init-from", "out", "--set", "rounds=7") == 0
 
@@ -212,20 +214,58 @@ def test_resume_begins_where_there_is_nothing(fielding: Command) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("seed=2", "seed was 1, now it is 2"),
-        ("training.prox=0.5", "config.training.prox was 0.1, now it is 0.5"),
-        ("trace.scenario=static", "config.trace.scenario was not given, now it is 'static'"),
-        ("trace.share=0.1", "config.trace.share was not given, now it is 0.1"),
-        ("method.name=global", "config.method.name was 'fielding', now it is 'global'"),
-        ("rounds=7", "config.rounds was 6, now it is 7"),
+        ("seed=2", "seed was 1, now it is 2: all random choices"),
+        ("model.hidden=9", "now it is 9: the models that there are have the shape"),
+        ("trace.scenario=static", "trace.scenario was not given, now it is 'static': it decides what clients have had"),
+        ("trace.share=0.1", "trace.share was not given, now it is 0.1"),
+        ("method.name=global", "method.name was 'fielding', now it is 'global': another method cannot go on"),
+        ("coordinator.detector=never", "finds past reports by it"),
+        ("rounds=5", "rounds was 6, now it is 5: 6 are done"),
     ],
 )
-def test_a_run_is_not_resumed_with_another_config(fielding: Command, change: str, words: str) -> None:
+def test_a_run_is_not_resumed_with_what_may_not_change(fielding: Command, change: str, words: str) -> None:
     assert fielding(*RUN) == 0
     before = left_behind(Path("out"))
 
-    assert words in fielding.refuses(*RUN, "--resume", "--set", change)
+    line = fielding.refuses(*RUN, "--resume", "--set", change)
+
+    assert line.startswith("error: cannot resume out: ")
+    assert words in line
     assert left_behind(Path("out")) == before
+
+
+def test_a_run_goes_on_with_more_rounds_and_another_learning_rate(fielding: Command) -> None:
+    assert fielding(*RUN) == 0
+    first = Path("out/rounds.jsonl").read_text()
+
+    assert fielding(*RUN, "--resume", "--set", "rounds=9", "--set", "training.learning_rate=0.01") == 0
+
+    assert "from round 6: rounds 6 -> 9\n" in fielding.err
+    assert "from round 6: training.learning_rate 0.05 -> 0.01\n" in fielding.err
+    rounds = Path("out/rounds.jsonl").read_text()
+    assert rounds.startswith(first)
+    assert rounds.count("\n") == 9
+    settled = read_config(Path("out/config.toml"))
+    assert (settled.rounds, settled.training.learning_rate) == (9, 0.01)
+    assert json.loads(Path("out/manifest.json").read_text())["changes"] == [
+        {"round": 6, "key": "rounds", "old": 6, "new": 9},
+        {"round": 6, "key": "training.learning_rate", "old": 0.05, "new": 0.01},
+    ]
+
+
+def test_the_folder_of_a_run_is_the_config_that_it_goes_on_with(fielding: Command) -> None:
+    assert fielding(*RUN) == 0
+    assert fielding(*RUN, "--resume", "--set", "rounds=8", "--set", "training.prox=0.5") == 0
+
+    assert fielding("run", "out", "--no-page", "--resume", "--set", "rounds=9") == 0
+
+    changes = json.loads(Path("out/manifest.json").read_text())["changes"]
+    assert [(one["round"], one["key"], one["new"]) for one in changes] == [
+        (6, "rounds", 8),
+        (6, "training.prox", 0.5),
+        (8, "rounds", 9),
+    ]
+    assert "out is the folder of a run" in fielding.refuses("run", "out", "--no-page")
 
 
 def test_a_run_is_not_resumed_with_other_devices_or_other_data(fielding: Command) -> None:

@@ -1,5 +1,6 @@
 """A run that is killed, stopped, starved of disk or damaged goes on and ends exactly as one never disturbed."""
 
+import json
 import shlex
 import signal
 import subprocess
@@ -80,6 +81,25 @@ def test_kill_9_costs_a_torch_module_nothing(config: Path, tmp_path: Path, monke
     assert running.returncode == -signal.SIGKILL
     assert done.returncode == 0, done.stderr
     assert left_behind(tmp_path / "cut") == left_behind(tmp_path / "whole")
+
+
+def test_kill_9_costs_no_change_of_settings(config: Path, tmp_path: Path) -> None:
+    changes = ("--resume", "--set", "rounds=40", "--set", "training.learning_rate=0.01")
+    for name in ("whole", "cut"):
+        run(config, tmp_path / name, page=False)
+    assert fielding(*run_arguments(config, tmp_path / "whole", *changes)).returncode == 0
+    running = start_fielding(*run_arguments(config, tmp_path / "cut", *changes), code=SLOW_DISK)
+    wait_for_round(tmp_path / "cut", 32, running)
+
+    running.kill()
+    running.communicate()
+    done = fielding("run", tmp_path / "cut", "--no-page", "--quiet", "--resume")  # with the settings that it has now
+
+    assert running.returncode == -signal.SIGKILL
+    assert done.returncode == 0, done.stderr
+    assert left_behind(tmp_path / "cut") == left_behind(tmp_path / "whole")
+    changed = json.loads((tmp_path / "cut" / "manifest.json").read_text())["changes"]
+    assert [(one["round"], one["key"]) for one in changed] == [(30, "rounds"), (30, "training.learning_rate")]
 
 
 @pytest.mark.slow

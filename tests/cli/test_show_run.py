@@ -8,9 +8,11 @@ import pytest
 
 from fielding.records.run_checkpoint import load_run
 from fielding.records.run_folder import newest_checkpoint
+from fielding.reporting.charts.tables import CHANGED
 from fielding.reporting.formatting import as_time
+from fielding.reporting.report_page import make_page, read_report
 from fielding.simulation.assembly import Own
-from fielding.simulation.experiment import Result, run
+from fielding.simulation.experiment import Result, Start, run
 from tests.cli.in_process import Command
 from tests.simulation.run_cases import small_pool, table
 
@@ -172,3 +174,33 @@ def test_a_damaged_checkpoint_and_a_folder_without_one_are_told(command: Command
     assert "is damaged" in command.refuses("show", "out", code=1)
     assert "holds no checkpoint" in command.refuses("show", "empty")
     assert load_run(min(Path("out/checkpoints").iterdir())).round_index == 10
+
+
+def test_show_and_the_page_tell_what_changed_while_the_run_went_on(command: Command, result: Result) -> None:
+    longer = table(rounds=15, training={"learning_rate": 0.02})
+    own = Own(samples=small_pool())
+    run(longer, "out", own=own, start=Start(resume=True), page=True)
+    run({**longer, "rounds": 16}, "out", own=own, start=Start(resume=True), watch=lambda _row: False, page=False)
+
+    assert command("show", "out") == 0
+    assert "\nround 12: rounds 12 -> 15\nround 12: training.learning_rate 0.1 -> 0.02\n" in command.out
+    assert command("show", "out", "--json") == 0
+    assert json.loads(command.out)["changes"][1] == {
+        "round": 12,
+        "key": "training.learning_rate",
+        "old": 0.1,
+        "new": 0.02,
+    }
+    page = make_page(*read_report([result.folder]))
+    (section,) = [one for one in page.sections if one.title == CHANGED]
+    assert [row[-3:] for row in section.table[1:3]] == [
+        ["rounds", "12", "15"],
+        ["training.learning_rate", "0.1", "0.02"],
+    ]
+
+
+def test_a_run_that_never_changed_says_nothing_of_it(command: Command, result: Result) -> None:
+    assert command("show", "out", "--json") == 0
+    assert "changes" not in json.loads(command.out)
+    page = make_page(*read_report([result.folder]))
+    assert CHANGED not in [one.title for one in page.sections]

@@ -72,13 +72,16 @@ def deploy(
 
 def _check_before_start(app: Path | None, rounds: int | None, out: Path, *, keep: bool) -> "AppFolder":
     """Return the app, after all that can be found wrong before anything is started."""
-    from fielding.flower.deploy.app_folder import check_room, check_writable, is_complete, read_app, shipped_app
+    from fielding.flower.deploy.app_folder import check_room, check_writable, read_app, shipped_app
     from fielding.flower.deploy.environment import check_installation
 
     found, run = read_app(shipped_app() if app is None else app), out / "run"
     found.check_run(run, rounds)
-    if is_complete(run) and not keep:
-        raise InputError(f"{run} holds a complete run; look at it with: fielding report {run}, or name another --out")
+    if found.is_complete(run, rounds) and not keep:
+        raise InputError(
+            f"{run} holds a complete run; look at it with: fielding report {run}, give more --rounds, or name another "
+            "--out"
+        )
     check_installation(out)
     check_writable(out)
     check_writable(run)

@@ -52,13 +52,22 @@ Tracks = Annotated[
 
 
 def run_command(
-    config: Annotated[Path, typer.Argument(help="The config, a TOML file; docs/config.md lists all keys.")],
+    config: Annotated[
+        Path,
+        typer.Argument(
+            help="The config, a TOML file; docs/config.md lists all keys. With --resume also a run's folder."
+        ),
+    ],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the results; runs/NAME-METHOD-SEED by default.")
     ] = None,
     changes: Overrides = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where a stopped run ended; begin one if there is none.")
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on where a run ended, with --set perhaps otherwise (docs/changes.md); begin one if there is none.",
+        ),
     ] = False,
     init_from: Annotated[
         Path | None,
@@ -80,7 +89,7 @@ def run_command(
 
     Writes config.toml (every key), manifest.json, rounds.jsonl, events.jsonl, memberships.jsonl, concepts.jsonl,
     clients.jsonl, timings.jsonl, reports/ (for `fielding replay`), checkpoints/, summary.json and report.html. Ctrl-C
-    ends the round and keeps everything; --resume goes on.
+    ends the round and keeps everything; --resume goes on, also after the end: `--resume --set rounds=400`.
     """
     from fielding.cli.dry_run import dry_run as try_out
     from fielding.config.reader import read_config
@@ -88,6 +97,8 @@ def run_command(
     from fielding.tracking import places, trackers_from
 
     sys.path.insert(0, str(Path.cwd()))  # for functions of the user's own, named in the config
+    if config.is_dir():
+        config, out = _own_config(config, out, resume=resume)
     settled = read_config(config, changes or ())
     folder = out or Path("runs") / f"{config.stem}-{settled.method.name}-{settled.seed}"
     changed, tracks, begun = tuple(changes or ()), tuple(track or ()), time.monotonic()
@@ -123,6 +134,17 @@ def run_command(
         if told := [one for row in result.rounds if isinstance(one := row.get("experts"), dict)]:
             n_clusters = result.rounds[-1].get("n_clusters")
             say(f"{n_clusters} groups; {expert_words(told[-1])}")
+
+
+def _own_config(folder: Path, out: Path | None, *, resume: bool) -> tuple[Path, Path]:
+    """Return the config that a run in a folder goes on with, and the folder to go on in."""
+    from fielding.records.run_folder import CONFIG, MANIFEST
+
+    if not (folder / MANIFEST).exists():
+        raise InputError(f"{folder} is a folder, but not of a run; give a config, a TOML file")
+    if not resume or (out is not None and out.resolve() != folder.resolve()):
+        raise InputError(f"{folder} is the folder of a run; go on with it by --resume, or give {folder / CONFIG}")
+    return folder / CONFIG, folder
 
 
 @contextmanager

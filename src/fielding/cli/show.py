@@ -14,11 +14,12 @@ from fielding.cli.options import JsonOutput
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.policy import policy_record
 from fielding.errors import InputError
+from fielding.records.changes import Change, changes_in
 from fielding.records.checkpoint import load_coordinator
 from fielding.records.container import read_contents
 from fielding.records.model_file import write_model
 from fielding.records.run_checkpoint import KIND, RunCheckpoint, load_run
-from fielding.records.run_folder import CHECKPOINTS, MANIFEST, ROUNDS, newest_checkpoint
+from fielding.records.run_folder import CHECKPOINTS, MANIFEST, ROUNDS, newest_checkpoint, read_manifest
 from fielding.reporting.client_reasons import explain_client
 from fielding.reporting.formatting import as_time, plain
 from fielding.reporting.numbers.run_record import LogReader, parse_round
@@ -68,9 +69,10 @@ def show(
     contents = read_contents(path)
     if contents.kind == KIND:
         home = path.parent.parent if path.parent.name == CHECKPOINTS else path.parent
-        rounds = LogReader().lines(home / ROUNDS, parse_round).rows
-        run, more = load_run(path), {} if history is None else dict(history.record)
-        _show_run(run, rounds, export, cluster, client, more, as_json=as_json)
+        rounds, run = LogReader().lines(home / ROUNDS, parse_round).rows, load_run(path)
+        more = {} if history is None else dict(history.record)
+        changes = [one for one in changes_in(read_manifest(home)) if one.round_index <= run.round_index]
+        _show_run(run, rounds, changes, export, cluster, client, more, as_json=as_json)
         return
     if export is not None or cluster is not None:
         raise InputError(f"{path} is a checkpoint of a {contents.kind}, which holds no models to export")
@@ -95,6 +97,7 @@ def _show_coordinator(coordinator: Coordinator, client: str | None, *, as_json: 
 def _show_run(
     run: RunCheckpoint,
     rounds: Sequence[Mapping[str, Json]],
+    changes: Sequence[Change],
     export: Path | None,
     cluster: int | None,
     client: str | None,
@@ -108,6 +111,8 @@ def _show_run(
     tested = [row for row in evaluations(rounds) if int(str(row["round"])) <= run.round_index]
     if tested:
         record["scores"] = {name: tested[-1].get(figure) for name, figure in _SCORES.items()}
+    if changes:
+        record["changes"] = [one.record() for one in changes]
     if client is not None:
         known = _known(client, run.client_ids)
         record["client"] = {"id": known, "cluster": run.cluster_of(known), **history}
@@ -121,6 +126,8 @@ def _show_run(
     record["time"] = f"{as_time(run.time_s)} (simulated)"
     shown = ("method", "round", "time", "n_clients", "model", "scores")
     _say_lines({name: record[name] for name in shown if name in record})
+    for change in changes:
+        say(str(change))
     _say_clusters(record, [["cluster", "clients"], ["none yet", str(record["n_without_cluster"])]])
     if export is not None:
         say(f"wrote {export}: the model of {whose}")

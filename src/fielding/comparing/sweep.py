@@ -31,7 +31,7 @@ from fielding.errors import FieldingError, InputError, error_words
 from fielding.records.manifest import read_json
 from fielding.records.run_folder import ROUNDS, SUMMARY, check_same_config
 from fielding.simulation.assembly import Own
-from fielding.simulation.experiment import FREE, TRAINING, Start, Watching, run
+from fielding.simulation.experiment import TRAINING, Start, Watching, recorded_table, run
 from fielding.traces.catalog import Source
 
 OUTPUT = "output.txt"
@@ -130,7 +130,7 @@ def sweep(
         if name in found:
             continue
         try:
-            result = run(config, out / name, start=Start(resume=True), page=False)
+            result = run(config, out / name, start=Start(resume=True, may_change=False), page=False)
             found[name] = Finished(name=name, summary=result.summary)
         except FieldingError as error:
             found[name] = Finished(name=name, summary=None, error=str(error))
@@ -192,9 +192,8 @@ def _find_whole(
         if summary is None:
             continue
         found[name] = Finished(name=name, summary=summary)
-        table = {key: value for key, value in config_table(config).items() if key not in FREE}
         try:
-            check_same_config(out / name, table, resume=False)
+            check_same_config(out / name, recorded_table(config))
         except FieldingError as error:
             found[name] = Finished(name=name, summary=None, error=str(error))
     for one in found.values():
@@ -495,7 +494,7 @@ def _outcome(
         samples, parts = (None, {}) if brought is None else pickle.loads(brought)
         remember_own(parts)
         with nullcontext(watching) if beside is None else beside(folder, watching, teller.note) as watch:
-            own, start = Own(samples=samples), Start(resume=True)
+            own, start = Own(samples=samples), Start(resume=True, may_change=False)
             result = run(config_from(table), folder, own=own, start=start, watch=watch, page=False)
     except FieldingError as error:
         return {"summary": None, "error": str(error)}

@@ -227,12 +227,25 @@ class ClusterModels:
         self._rows = np.concatenate([arrays[name].astype(np.float32) for name in parts])
         self._slow = arrays["slow"].astype(np.float32) if self._n_common else self._rows
         self._n_learned = int(arrays["learned"][0]) if self._n_common else 0
-        for name, memory in self._memory.items():  # former versions wrote down those of bodies, too
-            self._memory[name] = arrays[f"{_MEMORY}{name}"][:, -memory.shape[1] :].astype(np.float32)
-        self._common_memory = {name: arrays[f"{_COMMON}{name}"].astype(np.float32) for name in self._common_memory}
+        # What a former aggregator or pace of the run did not remember begins afresh.
+        for name, first in self._of_heads.memory.items():
+            fresh = np.full_like(self.models[:, self._own], first)
+            stored = _stored(arrays, f"{_MEMORY}{name}", fresh)
+            self._memory[name] = stored[:, -fresh.shape[1] :].astype(np.float32)  # once those of bodies were kept, too
+        for name in self._common_memory:
+            fresh = np.full_like(self._initial, self._aggregator.memory[name])
+            self._common_memory[name] = _stored(arrays, f"{_COMMON}{name}", fresh).astype(np.float32)
         for name, rows in self._tempo.items():
-            stored = arrays[f"{_PACE}{name}"]
+            stored = _stored(arrays, f"{_PACE}{name}", np.repeat(rows[:1], self.models.shape[0], axis=0))
             self._tempo[name] = stored.astype(np.float32) if rows.dtype == np.float32 else stored.astype(np.float64)
+
+
+def _stored(
+    arrays: Mapping[str, npt.NDArray[np.generic]], name: str, fresh: npt.NDArray[np.generic]
+) -> npt.NDArray[np.generic]:
+    """Return an array of a checkpoint; a fresh one if there is none of its shape."""
+    found = arrays.get(name)
+    return fresh if found is None or found.shape != fresh.shape else found
 
 
 def _answers_from(start: Counts, row: int) -> slice | Counts:

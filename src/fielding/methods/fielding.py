@@ -208,7 +208,9 @@ class Fielding:
         """Go on from a snapshot."""
         inner = values.get("coordinator")
         own = _under("coordinator/", arrays)
+        policy = self.coordinator.policy  # that of the config, which may have changed since
         self.coordinator = restore_coordinator(Snapshot(values=inner if isinstance(inner, dict) else {}, arrays=own))
+        self.coordinator.policy = policy
         self._retired.restore(_under("retired/", arrays))
         self._rewards = EventRewards.from_record(values, "rewards")
         self._cluster_models.restore(arrays)

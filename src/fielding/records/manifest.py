@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -50,21 +50,31 @@ def read_json(path: Path) -> dict[str, Json]:
     return found if isinstance(found, dict) else {}
 
 
-def check_manifest(path: Path, manifest: Mapping[str, Json], *, what: str, ignored: Sequence[str] = ()) -> None:
-    """Raise if the manifest file of a folder is not that of what is to go on: a ``what``, for the message.
+def check_manifest(
+    path: Path,
+    manifest: Mapping[str, Json],
+    *,
+    what: str,
+    ignored: Sequence[str] = (),
+    part: Callable[[Mapping[str, Json]], Mapping[str, Json]] = dict,
+) -> dict[str, Json]:
+    """Return the manifest in a file, or raise if it is not that of what is to go on: a ``what``, for the message.
 
-    ``ignored`` keys may differ, or be missing: manifests of older versions lack the newer ones.
+    ``ignored`` keys may differ, or be missing: manifests of older versions lack the newer ones. ``part``: what of a
+    manifest is compared; all by default.
     """
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read ({error}); name another folder") from error
-    if not isinstance(stored, dict) or (stored.keys() ^ manifest.keys()) - set(ignored):
+    before, now = part(stored) if isinstance(stored, dict) else {}, part(manifest)
+    if not isinstance(stored, dict) or (before.keys() ^ now.keys()) - set(ignored):
         raise InputError(f"{path} is not of a {what}; name another folder")
-    for key in manifest:  # in their order: the config before the data that follow from it
-        differing = "" if key in ignored else first_difference(stored[key], manifest[key], key)
+    for key in now:  # in their order
+        differing = "" if key in ignored else first_difference(before[key], now[key], key)
         if differing:
             raise InputError(f"cannot resume {path.parent}: {differing}")
+    return stored
 
 
 def first_difference(stored: Json, now: Json, name: str) -> str:

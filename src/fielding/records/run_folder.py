@@ -1,7 +1,7 @@
 """What `fielding run` leaves behind: config, manifest, logs, reports, the last two checkpoints, results."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
@@ -11,6 +11,7 @@ from fielding.atomic import replaced_file
 from fielding.client.report import ReportBatch
 from fielding.distance import Kind
 from fielding.errors import CheckpointError, InputError, OutputError
+from fielding.records.changes import CHANGES, Change, change_settings, without_settings
 from fielding.records.lock import NAME as LOCK
 from fielding.records.lock import lock_folder
 from fielding.records.logs import Logs
@@ -32,6 +33,7 @@ ROUNDS, EVENTS, MEMBERSHIPS, CONCEPTS, CLIENTS, TIMINGS = (
 LOGS = (ROUNDS, EVENTS, MEMBERSHIPS, CONCEPTS, CLIENTS, TIMINGS)
 MAY_DIFFER = ("fielding", "machine", "classes", "input_shape")
 """Keys of the manifest that a resume does not compare; the digest of the data covers classes and shape."""
+BEGUN_WITH = ("fielding", "machine")  # of these the manifest tells what they were when the run began
 SUMMARY, PAGE = "summary.json", "report.html"
 CHECKPOINTS, REPORTS = "checkpoints", "reports"
 _KEPT = 2
@@ -43,7 +45,8 @@ class RunFolder:
     The manifest is written last of the first files and says whose folder it is. What is covered by a checkpoint is
     committed: it knows how long the logs were, so that whatever a crash left beyond it is cut off on resume.
 
-    ``manifest``: what the results depend on; a resume with another one is refused.
+    ``manifest``: what the results depend on; a resume with another one is refused, but for settings that may change.
+    ``changes``: the changes of settings so far, once the run is resumed.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class RunFolder:
         self.path, self._manifest, self._kind = path, dict(manifest), kind
         self._lock = lock_folder(path) if lock is None else lock
         self.logs = Logs(path, LOGS)
+        self.changes: list[Change] = []
 
     def close(self) -> None:
         """Let other processes in."""
@@ -74,14 +78,23 @@ class RunFolder:
         self.logs.begin()
         write_json(self.path / MANIFEST, self._manifest)
 
-    def resume(self) -> RunCheckpoint | None:
-        """Return the last committed round and cut off what came after it; None if there was none."""
+    def resume(self, config_text: str | None = None, *, compared: Sequence[str] = ()) -> RunCheckpoint | None:
+        """Return the last committed round and cut off what came after it; None if there was none.
+
+        Settings that are others now, of those that may be, are written down with the round from which they count: the
+        manifest in one piece with the config, before any round is run by it. ``config_text`` becomes the new config
+        file; None leaves it. ``compared``: keys of the manifest that the caller has compared.
+        """
         # Older versions told there what a Python program brought along, which the config and the digest of data tell.
         ignored = MAY_DIFFER if "own" in self._manifest else (*MAY_DIFFER, "own")
-        check_manifest(self.path / MANIFEST, self._manifest, what="run", ignored=ignored)
+        stored = check_manifest(
+            self.path / MANIFEST, self._manifest, what="run", ignored=(*ignored, *compared), part=without_settings
+        )
+        found = self._newest()
+        n_done = 0 if found is None else found.round_index + 1
+        self.changes = change_settings(stored, self._manifest, n_done=n_done, folder=self.path)
         self._make_folders()
         self._sweep()
-        found = self._newest()
         if found is None:
             self.logs.begin()
         else:
@@ -98,6 +111,14 @@ class RunFolder:
                 later.unlink(missing_ok=True)
         for name in (SUMMARY, PAGE):
             (self.path / name).unlink(missing_ok=True)
+        now = {name: value for name, value in self._manifest.items() if name not in BEGUN_WITH}
+        told: dict[str, Json] = {CHANGES: [one.record() for one in self.changes]} if self.changes else {}
+        manifest = {name: value for name, value in {**stored, **now}.items() if name != CHANGES} | told
+        if manifest != stored:
+            write_json(self.path / MANIFEST, manifest)
+        if config_text is not None and not _holds(self.path / CONFIG, config_text):
+            with replaced_file(self.path / CONFIG) as file:
+                file.write(config_text.encode())
         return found
 
     def write_reports(self, reports: ReportBatch, round_index: int) -> None:
@@ -176,21 +197,26 @@ def check_free(path: Path, config_text: str) -> None:
         raise InputError(f"{path} holds a {foreign[0]} that no run wrote; name another folder")
 
 
-def check_same_config(path: Path, table: Mapping[str, Json], *, resume: bool) -> None:
+def check_same_config(path: Path, table: Mapping[str, Json]) -> None:
     """Raise if a folder holds a run of another config; cheap, so it comes before data are read.
 
-    ``table`` has all keys that results depend on; ``resume`` says whether the run is to go on, for the message.
+    ``table`` has all keys that results depend on.
     """
     stored = read_manifest(path).get("config")
     differing = first_difference(stored, dict(table), "config") if isinstance(stored, dict) else ""
-    if not differing:
-        return
-    if not resume:
+    if differing:
         raise InputError(f"{path} holds another run ({differing.removeprefix('config.')}); name another folder")
-    hint = ""
-    if differing.startswith("config.rounds "):
-        hint = f"; to train its models on, begin a run in another folder with Start(init_from={str(path)!r})"
-    raise InputError(f"cannot resume {path}: {differing}{hint}")
+
+
+def check_changes(path: Path, settings: Mapping[str, Json]) -> list[Change]:
+    """Return the changes of a run if it went on with other settings, or raise; cheap, so it comes before data are read.
+
+    ``settings``: the part of a manifest that tells them; with no run in the folder there is nothing to change.
+    """
+    stored = read_manifest(path)
+    if not isinstance(stored.get("config"), dict):
+        return []
+    return change_settings(stored, settings, n_done=n_committed(path), folder=path)
 
 
 def newest_checkpoint(folder: Path) -> Path:
@@ -212,6 +238,20 @@ def read_run_reports(folder: Path, kind: Kind = "histogram") -> ReportStream:
     if not parts:
         raise InputError(f"{folder} holds no reports; give the folder of a run whose method listens to them")
     return gather_reports((pair for part in parts for pair in read_reports(part, kind)), kind=kind)
+
+
+def n_committed(folder: Path) -> int:
+    """Return how many rounds of a run are committed, by the names of its checkpoints."""
+    paths = _numbered(folder / CHECKPOINTS, ".ckpt")
+    return int(paths[-1].stem) + 1 if paths else 0
+
+
+def _holds(path: Path, text: str) -> bool:
+    """Return whether a file has this text."""
+    try:
+        return path.read_bytes() == text.encode()
+    except OSError:
+        return False
 
 
 def _numbered(folder: Path, suffix: str) -> list[Path]:

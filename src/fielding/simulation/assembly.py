@@ -58,7 +58,7 @@ from fielding.traces.catalog import Source
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import Schedule
 from fielding.traces.sliding import SlidingWindows
-from fielding.traces.sources import Dealt, HeldOut, OnImages, check_scenario, deal_samples, hold_out
+from fielding.traces.sources import Dealt, HeldOut, OnImages, check_scenario, deal_samples, hold_out, without_samples
 from fielding.traces.trace import Trace
 from fielding.training.head import NO_HEAD, head_size
 from fielding.training.label_mix import LABEL_MIX
@@ -353,10 +353,14 @@ def own_from(given: "Own | Source | None") -> Own:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Simulation:
-    """A simulation that is ready to run; ``model`` knows its first model and what the numbers of models mean."""
+    """A simulation that is ready to run.
+
+    ``model`` knows its first model and what the numbers of models mean; ``held`` are the server's own samples.
+    """
 
     config: Config
     dealt: Dealt
+    held: HeldOut | None
     model: Trainer | OwnCompute
     clients: SimulatedClients
     policy: Policy
@@ -366,6 +370,12 @@ class Simulation:
     def trainer(self) -> Trainer:
         """Fielding's trainer; there is none where code of the user's own trains."""
         return self.clients.trainer
+
+    def dealt_for(self, rounds: int) -> Dealt:
+        """Return what a scenario deals to the same clients if there are so many rounds."""
+        section = replace(self.config.trace, standardize=False)  # the pool is so already
+        dealt = deal_samples(section, rounds=rounds, seed=self.config.seed, source=self.dealt.pool)
+        return dealt if self.held is None else without_samples(dealt, self.held.samples)
 
     def method(self, initial: Models) -> Method:
         """Return the method that the config names, with all models as given."""
@@ -487,7 +497,7 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
         seed=config.seed,
         n_workers=n_workers,
     )
-    return Simulation(config=config, dealt=dealt, model=trainer, clients=clients, policy=policy, parts=parts)
+    return Simulation(config=config, dealt=dealt, held=held, model=trainer, clients=clients, policy=policy, parts=parts)
 
 
 def _trainers(

@@ -25,15 +25,18 @@ from fielding.engine.round import Driver, Federation
 from fielding.engine.runner import Rules, Runner, Watch
 from fielding.errors import InputError, echo, unknown_name
 from fielding.methods.method import Method
+from fielding.records.changes import FREE, Change, settings_of
 from fielding.records.manifest import file_digest, first_difference
 from fielding.records.run_checkpoint import RunCheckpoint, load_run
 from fielding.records.run_folder import (
     CONFIG,
     ROUNDS,
     RunFolder,
+    check_changes,
     check_free,
     check_same_config,
     claim_folder,
+    n_committed,
     newest_checkpoint,
     read_manifest,
 )
@@ -57,6 +60,8 @@ from fielding.simulation.assembly import Own, Simulation, assemble, initial_mode
 from fielding.simulation.config_check import check_effects
 from fielding.simulation.hardware import PROFILES
 from fielding.traces.catalog import Source
+from fielding.traces.natural import needed_intervals
+from fielding.traces.schedule import same_past
 from fielding.traces.sliding import SlidingWindows
 from fielding.traces.sources import Dealt
 from fielding.training.label_mix import LABEL_MIX
@@ -136,8 +141,13 @@ TRAINING = "training"  # the phase in which rounds are run
 OWN_FILES = "own"  # folder of a run for files that code of the user's own keeps, one per client
 
 
-FREE = ("workers", "stop_at_accuracy", "stop_at_time_s", "checkpoint")  # keys that may change when a run is resumed
+DATA = "data_blake2b"  # key of the manifest: the digest of what clients get
 _HASHED_BYTES = 1 << 28
+
+
+def recorded_table(config: Config) -> dict[str, Json]:
+    """Return the config as a manifest has it: without keys that no round depends on."""
+    return {name: value for name, value in config_table(config).items() if name not in FREE}
 
 
 def run_manifest(config: Config, simulation: Simulation, initial: Models) -> dict[str, Json]:
@@ -146,7 +156,6 @@ def run_manifest(config: Config, simulation: Simulation, initial: Models) -> dic
     is_torch = not is_own and (config.model.factory is not None or config.training.trainer == "torch")
     # What code of one's own works with is known from what it has loaded.
     packages = ("numpy", "torch") if is_torch or (is_own and "torch" in sys.modules) else ("numpy",)
-    table = {name: value for name, value in config_table(config).items() if name not in FREE}
     return {
         "fielding": __version__,
         "machine": {
@@ -157,9 +166,9 @@ def run_manifest(config: Config, simulation: Simulation, initial: Models) -> dic
         "classes": list(simulation.dealt.pool.classes),
         "input_shape": list(simulation.dealt.pool.shape),
         "seed": config.seed,
-        "config": table,
+        "config": recorded_table(config),
         "shared_model": simulation.config.coordinator.shared_model,
-        "data_blake2b": _data_digest(simulation.dealt),
+        DATA: _data_digest(simulation.dealt),
         "initial_blake2b": hashlib.blake2b(np.ascontiguousarray(initial).data, digest_size=16).hexdigest(),
         "clock_blake2b": {
             name: file_digest(Path(path))
@@ -181,6 +190,29 @@ def _data_digest(dealt: Dealt) -> str:
     step = max(1, -(-pool.x.nbytes // _HASHED_BYTES))
     digest.update(np.ascontiguousarray(pool.x[::step]).data)
     return digest.hexdigest()
+
+
+def check_past(simulation: Simulation, stored: Mapping[str, Json], now: Mapping[str, Json], out: Path) -> None:
+    """Raise if the data that clients had in the rounds that are done would be others, by the manifests.
+
+    What a client gets depends on the seed, its id and the interval, so most scenarios deal more rounds without changing
+    the past; but some do something halfway, or number concepts as they come.
+    """
+    config, before = simulation.config, settings_of(stored).get("rounds")
+    if stored.get(DATA) == now[DATA]:
+        return
+    if simulation.dealt.is_natural or not isinstance(before, int) or before == config.rounds:
+        raise InputError(f"cannot resume {out}: {first_difference(stored.get(DATA), now[DATA], DATA)}")
+    former = simulation.dealt_for(before)
+    if _data_digest(former) != stored.get(DATA):
+        raise InputError(f"cannot resume {out}: {first_difference(stored.get(DATA), _data_digest(former), DATA)}")
+    n_done = n_committed(out)
+    if n_done and not same_past(former.schedule, simulation.dealt.schedule, needed_intervals(n_done, former.plan)):
+        raise InputError(
+            f"cannot resume {out}: rounds was {before}, now it is {config.rounds}: the scenario deals what was before "
+            "by the number of rounds; to train its models on, begin a run in another folder with "
+            f"Start(init_from={str(out)!r})"
+        )
 
 
 def version_notes(stored: dict[str, Json], now: dict[str, Json]) -> tuple[str, ...]:
@@ -322,14 +354,18 @@ class Start:
     Parameters
     ----------
     resume
-        Go on where an earlier run of the same config in the same folder was stopped; begin one if there is none.
+        Go on where an earlier run in the same folder was stopped or ended; begin one if there is none. Settings may be
+        others than before, as far as :mod:`fielding.records.changes` says.
     init_from
         Begin with the model of a checkpoint, a run's folder or a safetensors file instead of random numbers; of several
         clusters it is the mean of their models, by their numbers of clients.
+    may_change
+        Whether a run that is resumed may have other settings at all.
     """
 
     resume: bool = False
     init_from: Path | None = None
+    may_change: bool = True
 
 
 def run(
@@ -399,8 +435,11 @@ def run(
 def _run_into(out: Path, config: Config, own: Own, start: Start, watching: Watching, *, page: bool) -> Result:
     with claim_folder(out) as lock:
         # A folder that is not free or holds another run is refused before data are read.
-        table = {name: value for name, value in config_table(config).items() if name not in FREE}
-        check_same_config(out, table, resume=start.resume)
+        changes: list[Change] = []
+        if start.resume and start.may_change:
+            changes = check_changes(out, {"config": recorded_table(config)})
+        else:
+            check_same_config(out, recorded_table(config))
         if not start.resume:
             check_free(out, config_text(config))
         watching.on_phase(f"reading {config.trace.file or config.trace.name}")
@@ -417,7 +456,10 @@ def _run_into(out: Path, config: Config, own: Own, start: Start, watching: Watch
         try:
             initial = initial_model(simulation, start.init_from)
             manifest = run_manifest(config, simulation, initial)
-            notes += version_notes(read_manifest(out), manifest) if start.resume else ()
+            if start.resume and (stored := read_manifest(out)):
+                check_past(simulation, stored, manifest, out)
+                notes += version_notes(stored, manifest)
+                notes += tuple(f"from {one}" for one in changes if one.round_index == n_committed(out))
             for note in notes:
                 watching.on_note(note)
             folder = RunFolder(out, manifest, kind=simulation.policy.kind, lock=lock)
@@ -436,7 +478,7 @@ def _run_into(out: Path, config: Config, own: Own, start: Start, watching: Watch
                 )
                 if not (start.resume and folder.is_begun()):
                     folder.begin(config_text(config))
-                elif (found := folder.resume()) is not None:
+                elif (found := folder.resume(config_text(config), compared=(DATA,))) is not None:
                     runner.restore(found)
                 summary = runner.run(watching)
                 if summary is not None:

@@ -112,3 +112,19 @@ def sort_schedule(
         looks=looks,
         concepts=concepts,
     )
+
+
+def same_past(one: Schedule, other: Schedule, n_intervals: int) -> bool:
+    """Return whether clients get the same in the first intervals and in the one after, on which models are tested.
+
+    The true concepts count, too, of the intervals themselves: they are written down.
+    """
+    if one.client_ids != other.client_ids:
+        return False
+    rows = [np.flatnonzero(schedule.interval <= n_intervals) for schedule in (one, other)]
+    for name in ("client", "interval", "sample", "y", "look"):
+        if not np.array_equal(*(getattr(schedule, name)[at] for schedule, at in zip((one, other), rows, strict=True))):
+            return False
+    if one.concepts is None or other.concepts is None:
+        return one.concepts is other.concepts
+    return np.array_equal(one.concepts[:n_intervals], other.concepts[:n_intervals])

@@ -349,9 +349,14 @@ def hold_out(dealt: Dealt, per_class: int, *, seed: int) -> tuple[Dealt, HeldOut
             f"trace.held_out is {per_class}, but no class has {LARGEST_PART} training samples to spare one of; "
             "give more samples, or another coordinator.shared_model"
         )
-    kept = np.flatnonzero(~np.isin(dealt.schedule.sample, samples))
-    if not kept.size:
+    rest = without_samples(dealt, samples)
+    if not rest.schedule.sample.size:
         raise OptionError(f"trace.held_out is {per_class}, which leaves the clients no sample; lower it")
-    columns = {name: getattr(dealt.schedule, name)[kept] for name in ("client", "interval", "sample", "y", "look")}
-    rest = replace(dealt, schedule=replace(dealt.schedule, **columns))
     return rest, HeldOut(samples=samples, labels=dealt.pool.y[samples])
+
+
+def without_samples(dealt: Dealt, samples: Counts) -> Dealt:
+    """Take some samples of the pool away from all clients."""
+    kept = np.flatnonzero(~np.isin(dealt.schedule.sample, samples))
+    columns = {name: getattr(dealt.schedule, name)[kept] for name in ("client", "interval", "sample", "y", "look")}
+    return replace(dealt, schedule=replace(dealt.schedule, **columns))

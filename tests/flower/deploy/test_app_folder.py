@@ -7,7 +7,7 @@ import pytest
 
 from fielding import _version
 from fielding.errors import InputError, OptionError, OutputError
-from fielding.flower.deploy.app_folder import AppFolder, check_writable, is_complete, read_app, shipped_app
+from fielding.flower.deploy.app_folder import AppFolder, check_writable, read_app, shipped_app
 
 APP = """
 [tool.flwr.app.components]
@@ -78,15 +78,16 @@ def test_settings_that_an_app_does_not_have_cannot_be_set(config: dict[str, obje
 @pytest.mark.parametrize(
     ("config", "rounds", "words"),
     [
-        ({"rounds": 6, "seed": 1}, 8, r"run holds another run \(rounds was 6, now it is 8\); name another folder"),
-        ({"rounds": 6, "seed": 2}, None, r"\(seed was 2, now it is 1\)"),
+        ({"rounds": 6, "seed": 1}, 3, r"cannot resume .*run: rounds was 6, now it is 3: 4 are done"),
+        ({"rounds": 6, "seed": 2}, None, "seed was 2, now it is 1: all random choices"),
     ],
 )
 def test_a_run_of_another_config_is_told(
     config: dict[str, int], rounds: int | None, words: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "manifest.json").write_text(json.dumps({"config": config}))
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "run" / "checkpoints" / "00000003.ckpt").touch()
+    (tmp_path / "run" / "manifest.json").write_text(json.dumps({"config": config, "engine": "flower"}))
     app = AppFolder(path=Path("app"), config={"rounds": 6, "seed": 1})
 
     with pytest.raises(InputError, match=words):
@@ -99,9 +100,11 @@ def test_a_run_of_the_same_config_and_an_empty_folder_are_gone_on_with(tmp_path:
 
     app.check_run(tmp_path, None)
     app.check_run(tmp_path / "nothing", 3)
-    assert not is_complete(tmp_path)
+    assert not app.is_complete(tmp_path, None)
     (tmp_path / "summary.json").write_text("{}")
-    assert is_complete(tmp_path)
+    assert app.is_complete(tmp_path, None)
+    assert app.is_complete(tmp_path, 6)
+    assert not app.is_complete(tmp_path, 8), "it can go on"
 
 
 def test_the_example_is_an_app() -> None:

@@ -73,21 +73,16 @@ class SelectionMemory:
         }
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Go on from what :meth:`arrays` gave, bit for bit."""
-        self.clients = {
-            name: _restore_column(arrays, f"client/{name}", column.size) for name, column in self.clients.items()
-        }
-        self.clusters = {name: _restore_column(arrays, f"cluster/{name}") for name in self.clusters}
-
-
-def _restore_column(arrays: Mapping[str, npt.NDArray[np.generic]], name: str, size: int | None = None) -> Vector:
-    """Return an own copy of one array of a checkpoint, or raise if it is not there or of another length."""
-    if name not in arrays:
-        raise CheckpointError(f"the checkpoint has no array {name!r}; resume with the selector that wrote it")
-    column = arrays[name].astype(np.float64)
-    if size is not None and column.size != size:
-        raise CheckpointError(f"array {name!r} has {column.size} entries, not {size}; resume with the same clients")
-    return column
+        """Go on from what :meth:`arrays` gave, bit for bit; what another selector did not remember begins afresh."""
+        stored = {name: column.astype(np.float64) for name, column in arrays.items()}
+        for name, column in self.clients.items():
+            found = stored.get(f"client/{name}", column)
+            if found.size != column.size:
+                raise CheckpointError(
+                    f"array 'client/{name}' has {found.size} entries, not {column.size}; resume with the same clients"
+                )
+            self.clients[name] = found
+        self.clusters = {name: stored.get(f"cluster/{name}", rows) for name, rows in self.clusters.items()}
 
 
 def _none() -> Counts:

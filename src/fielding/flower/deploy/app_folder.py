@@ -11,8 +11,7 @@ from fielding import _version
 from fielding._typing import Json
 from fielding.atomic import make_private
 from fielding.errors import InputError, OptionError, OutputError, echo
-from fielding.records.manifest import first_difference
-from fielding.records.run_folder import SUMMARY, read_manifest
+from fielding.records.run_folder import SUMMARY, check_changes, read_manifest
 
 PROJECT = "pyproject.toml"
 DEFAULT_MIN_NODES = 2  # number of nodes that an app waits for if its config does not say
@@ -60,15 +59,21 @@ class AppFolder:
         Raises
         ------
         InputError
-            If it was begun with another number of rounds or another seed.
+            If it was begun with another seed, or more rounds are done than are wanted.
         """
-        config = read_manifest(out).get("config")
         wanted: dict[str, Json] = {key: self.config[key] for key in _SURE if type(self.config.get(key)) is int}
         if rounds is not None:
             wanted["rounds"] = rounds
-        stored = {key: config.get(key) for key in wanted} if isinstance(config, Mapping) else wanted
-        if differing := first_difference(stored, wanted, "config"):
-            raise InputError(f"{out} holds another run ({differing.removeprefix('config.')}); name another folder")
+        stored = read_manifest(out)
+        if isinstance(config := stored.get("config"), dict):
+            check_changes(out, {**stored, "config": {**config, **wanted}})
+
+    def is_complete(self, out: Path, rounds: int | None) -> bool:
+        """Return whether a run folder holds a run that came to its end, and no more rounds are wanted."""
+        config = read_manifest(out).get("config")
+        stored = config.get("rounds") if isinstance(config, dict) else None
+        wanted = self.config.get("rounds") if rounds is None else rounds
+        return (out / SUMMARY).is_file() and (wanted == stored or type(wanted) is not int)
 
 
 def read_app(folder: Path) -> AppFolder:
@@ -139,11 +144,6 @@ def check_room(folder: Path) -> None:
             f"the disk of {folder} has {free:,} bytes left, and a federation needs {LEAST_BYTES:,}; make room, or name "
             "another folder"
         )
-
-
-def is_complete(out: Path) -> bool:
-    """Return whether a run folder holds a run that came to its end."""
-    return (out / SUMMARY).is_file()
 
 
 def _table(table: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:

@@ -47,9 +47,11 @@ from fielding.flower.server.sharing import sharing_of
 from fielding.flower.wire.orders import NO_REPORT, DescribeOrder, Expected, WorkRule
 from fielding.methods import MethodSetting
 from fielding.methods.method import Grows
+from fielding.records.changes import FLOWER, FREE, RUN_CONFIG
 from fielding.records.container import Contents, read_contents, write_contents
+from fielding.records.model_file import read_model
 from fielding.records.run_checkpoint import DRIVER
-from fielding.records.run_folder import RunFolder, check_free, check_same_config, claim_folder, read_manifest
+from fielding.records.run_folder import RunFolder, check_changes, check_free, claim_folder, read_manifest
 from fielding.reporting.report_page import report_page
 from fielding.runtime.experts import told_names
 from fielding.runtime.own_code import AnyModel, Tensors, first_model_of
@@ -63,6 +65,7 @@ from fielding.training.trainer import Contrast, LocalWork, Sgd, Trainer, try_sco
 FirstModel: TypeAlias = Callable[[], AnyModel]
 """Returns the model that training starts from: arrays by name, or a torch module."""
 FILE, KIND = "first_model.ckpt", "first model"
+INIT_FILE = "init_model.ckpt"  # the model of a former run that training starts from
 
 
 def keep_first_model(first_model: FirstModel, folder: Path, *, is_begun: bool) -> FirstModel:
@@ -85,6 +88,25 @@ def keep_first_model(first_model: FirstModel, folder: Path, *, is_begun: bool) -
         return _KeptModel(model=stored.astype(np.float32), layout=layout_from(contents.values.get("layout")))
 
     return keep
+
+
+def keep_init_model(init_from: Path | None, folder: Path, layout: Layout, *, is_begun: bool) -> Models | None:
+    """Return the model of a former run that the run in a folder began with, or begins with; None if there is none.
+
+    Of a run that is begun the model in its folder counts, whatever became of the former run.
+    """
+    path = folder / INIT_FILE
+    if is_begun:
+        return read_contents(path).arrays["model"].astype(np.float32) if path.exists() else None
+    if init_from is None:
+        path.unlink(missing_ok=True)  # of a server that was killed before its run was begun
+        return None
+    try:
+        model = read_model(init_from, layout)
+    except (InputError, CheckpointError) as error:
+        raise OptionError(f"init-from of the run config: {error}") from None
+    write_contents(Contents(values={"from": str(init_from)}, arrays={"model": model}, progress={}, kind=KIND), path)
+    return model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -240,6 +262,9 @@ class Deployment:
         How many rounds devices keep samples that have left the window; None: as long as the method needs them.
     keep_state
         Whether devices keep what they kept for the run when it is complete.
+    init_from
+        A checkpoint, a run's folder or a safetensors file: a run begins with its model instead of another; of several
+        clusters with the mean of their models, by their numbers of clients.
     """
 
     config: Config
@@ -253,6 +278,25 @@ class Deployment:
     own_settings: Mapping[str, Json] = field(default_factory=dict)
     memory_rounds: Json = None
     keep_state: bool = True
+    init_from: Path | None = None
+
+    def settings(self, table: Mapping[str, Json]) -> dict[str, Json]:
+        """Return the part of a manifest that tells what was set, in the config and beside it."""
+        return {
+            "config": dict(table),
+            RUN_CONFIG: {
+                "deadline": self.patience.deadline_s,
+                "min-nodes": self.presence.min_nodes,
+                "start-wait": self.presence.within_s,
+                "memory-rounds": self.memory_rounds,
+            },
+            "own": {
+                "model": self.first_model is not None,
+                "aggregation": repr(self.aggregator) if self.aggregator is not None else None,
+                "represent": self.own_vectors,
+                "settings": dict(self.own_settings) or None,
+            },
+        }
 
     def checked_config(self) -> Config:
         """Return the config as it counts here, or raise if a deployment cannot do what it says."""
@@ -293,15 +337,9 @@ class RunSetup:
             },
             "classes": [str(at) for at in range(deployment.classes)],
             "seed": self.config.seed,
-            "config": dict(table),
-            "engine": "flower",
+            **deployment.settings(table),
+            "engine": FLOWER,
             "run_id": self.run_id,
-            "own": {
-                "model": deployment.first_model is not None,
-                "aggregation": repr(deployment.aggregator) if deployment.aggregator is not None else None,
-                "represent": deployment.own_vectors,
-                "settings": dict(deployment.own_settings) or None,
-            },
             "initial_blake2b": hashlib.blake2b(self.initial.tobytes(), digest_size=16).hexdigest(),
             "n_numbers": self.layout.size,
         }
@@ -406,9 +444,11 @@ def runner_of(
         roll_call=roll_call_of(config, own_vectors=deployment.own_vectors),
         clock=clock,
     )
-    found = folder.resume() if folder.is_begun() else None
+    found = folder.resume(config_text(config)) if folder.is_begun() else None
     if not folder.is_begun():
         folder.begin(config_text(config))
+    for change in folder.changes:
+        _LOG.info("fielding: %s", change)
     client_ids = clients.meet() if found is None else clients.remember(under(DRIVER, found.arrays))
     setting = _setting(setup, deployment, client_ids)
     reports_from = run_reports_from(config, kind, setting.parts.selection, len(setting.client_ids))
@@ -470,7 +510,6 @@ def _setting(setup: RunSetup, deployment: Deployment, client_ids: Sequence[Clien
     )
 
 
-FREE = ("workers", "stop_at_accuracy", "stop_at_time_s", "checkpoint")  # keys that may change when a run goes on
 LOCK_POLL_S, LOCK_NEWS_S = 0.2, 60.0
 """Seconds between two looks whether another server has let go of the folder, and between two words about it."""
 
@@ -487,7 +526,7 @@ def run_deployment(
     watch: Watch = lambda _row: True,
     clock: Callable[[], float] = time.monotonic,
 ) -> dict[str, Json] | None:
-    """Run a deployment into a folder; if it holds a run of the same config, go on with that.
+    """Run a deployment into a folder; if it holds a run already, go on with that, perhaps with other settings.
 
     Parameters
     ----------
@@ -508,10 +547,10 @@ def run_deployment(
     """
     config = deployment.checked_config()
     table = {name: value for name, value in config_table(config).items() if name not in FREE}
-    check_same_config(out, table, resume=bool(read_manifest(out)))  # a wrong folder need not be waited for
+    check_changes(out, deployment.settings(table))  # a wrong folder need not be waited for
     with _lock_folder(out) as lock:
         stored = read_manifest(out)
-        check_same_config(out, table, resume=bool(stored))
+        check_changes(out, deployment.settings(table))
         if not stored:
             check_free(out, config_text(config))
         started = deployment
@@ -520,6 +559,9 @@ def run_deployment(
             started = replace(deployment, first_model=first_model)
         run_id = stored.get("run_id")  # devices keep their state by it
         setup = set_up_run(started, config, run_id=run_id if isinstance(run_id, str) and run_id else uuid.uuid4().hex)
+        init_model = keep_init_model(deployment.init_from, out, setup.layout, is_begun=bool(stored))
+        if init_model is not None:
+            setup = replace(setup, initial=init_model)
         folder = RunFolder(out, setup.manifest(table, deployment), kind=setup.expected.kind, lock=lock)
         try:
             wire = wire_of(setup.expected, deployment.patience)

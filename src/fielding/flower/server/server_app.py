@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from flwr.serverapp import Grid, ServerApp
     from flwr.serverapp.strategy import Strategy
 
+INIT_FROM = "init-from"
 KEEP_STATE = "keep-state"  # key of the run config: whether devices keep what they have when a run is complete
 KEYS = (
     *("config", "out", "classes", "shape", "min-nodes", "deadline", "start-wait", "state-dir", "own-vectors"),
-    *(MEMORY, KEEP_STATE),
+    *(MEMORY, INIT_FROM, KEEP_STATE),
 )
 """Keys of the run config beside those of Fielding's configs, and those that are for clients."""
 OWN = "own"  # table of the run config for the user's own code; the server only writes it down
@@ -58,7 +59,10 @@ def server_app(
     ``training``) and these:
 
     - ``classes``: how many; ``shape``: of one sample, as ``"8,8"``; not needed with ``first_model``
-    - ``out``: the run folder. If it holds a run of the same config, that goes on after its last committed round
+    - ``out``: the run folder. If it holds a run, that goes on after its last committed round, perhaps with other
+      settings (``docs/changes.md``)
+    - ``init-from``: a run's folder, a checkpoint or a safetensors file on the server's machine, whose model a new run
+      begins with; of several clusters the mean of their models
     - ``config``: a TOML file on the server's machine, below the other keys
     - ``min-nodes``: how many must be there at the start, 2 by default; ``start-wait``: seconds to wait for them, 600
     - ``deadline``: seconds that a round waits for answers, 60 by default
@@ -132,6 +136,7 @@ def deployment_from(
         own_settings={key: value for key, value in run_config.items() if key.partition(".")[0] == OWN},
         memory_rounds=run_config.get(MEMORY),
         keep_state=_yes_or_no(run_config, KEEP_STATE, True),
+        init_from=_init_from(run_config.get(INIT_FROM)),
     )
     device_record(settled, classes=classes, own_vectors=own_vectors, memory=deployment.memory_rounds)  # or raise now
     out = run_config.get("out")
@@ -163,6 +168,13 @@ def _config(run_config: Mapping[str, Json], config: Path | Mapping[str, Any] | N
         return deployed_config(table)
     except InputError as error:
         raise OptionError(f"run config: {error}") from None
+
+
+def _init_from(got: Json) -> Path | None:
+    """Return the folder or file of a former run; an empty text stands for none, so that an app can declare the key."""
+    if got is not None and not isinstance(got, str):
+        raise OptionError(f"{INIT_FROM} of the run config is {echo(got)}; name a run's folder, or a model file")
+    return Path(got).expanduser() if got else None
 
 
 def _whole(run_config: Mapping[str, Json], key: str, default: int | None) -> int:

@@ -161,6 +161,9 @@ def _state_cells(run: RunRecord) -> list[str]:
     return [seed, run.state, rounds, *scores, "; ".join(run.problems) or "-"]
 
 
+CHANGED = "Settings that changed"
+
+
 def tabulate_settings(gathered: RunGroups) -> list[Section]:
     """Return the settings in which groups differ, those that all runs share, and versions."""
     tables = {group.name: _settings(group) for group in gathered.groups}
@@ -193,7 +196,20 @@ def tabulate_settings(gathered: RunGroups) -> list[Section]:
             table=[["setting", "value"], *shared],
         )
     )
-    return [*sections, _tabulate_versions([run for _, run in gathered.runs])]
+    return [*sections, *_tabulate_changes(gathered), _tabulate_versions([run for _, run in gathered.runs])]
+
+
+def _tabulate_changes(gathered: RunGroups) -> list[Section]:
+    """Return which settings changed while runs went on, and in which round; nothing if none did."""
+    rows = [
+        [f"{group.name}, seed {run.seed}", str(one.round_index), one.key, plain(one.old), plain(one.new)]
+        for group, run in gathered.runs
+        for one in run.changes
+    ]
+    if not rows:
+        return []
+    text = "Keys that have another value from a round on; the settings above are the last ones."
+    return [Section(title=CHANGED, text=text, table=[["run", "round", "setting", "before", "after"], *rows])]
 
 
 def _settings(group: Group) -> dict[str, str]:

@@ -14,6 +14,7 @@ from fielding.distance import Kind
 from fielding.errors import CheckpointError, FieldingError, InputError
 from fielding.federation.evaluation import TREATMENTS
 from fielding.federation.ledger import Ledger
+from fielding.records.changes import Change, changes_in
 from fielding.records.lock import is_locked
 from fielding.records.manifest import read_json
 from fielding.records.plan import read_failure
@@ -361,6 +362,11 @@ class RunRecord:
     def settings(self) -> dict[str, Json]:
         """The resolved config by dotted keys, without the seed."""
         return flatten({key: value for key, value in self.config.items() if key != "seed"})
+
+    @property
+    def changes(self) -> list[Change]:
+        """The settings that changed while it went on; not those that no round was run by."""
+        return [one for one in changes_in(self.manifest) if one.round_index < len(self.rounds)]
 
     @property
     def n_expected(self) -> int:
