@@ -69,6 +69,30 @@ def test_a_csv_file_becomes_a_config_that_runs_as_it_is(fielding: Command, tmp_p
     assert "the trace ends with the run" not in fielding.err
 
 
+def test_gaps_are_filled_and_categories_spread_out_and_the_terminal_says_so(fielding: Command, tmp_path: Path) -> None:
+    columns = visits(12)
+    n_rows = len(columns["pulse"])
+    columns["pulse"] = ["" if at % 20 == 0 else one for at, one in enumerate(columns["pulse"])]
+    columns["weather"] = [("rain", "sun", "NA")[at % 3] for at in range(n_rows)]
+    columns["session"] = [f"s{at}" for at in range(n_rows)]
+    write_csv(tmp_path / "v.csv", columns)
+
+    assert fielding("new", "v.csv") == 0
+
+    lines = fielding.out.splitlines()
+    how = "by the mean of what is known at the start, and told by one more feature"
+    assert lines[1] == f"gaps filled {how}: 'pulse' (5 % of the rows)"
+    assert lines[2] == "spread out, a feature per value: 'weather' (rain, sun)"
+    assert lines[3] == "left out: session (1,728 different texts)"
+    text = Path("v.toml").read_text()
+    assert all(f"# {line}" in text for line in lines[1:4])
+    assert tomllib.loads(text)["trace"]["features"] == "pulse,speed,weather"
+
+    assert fielding("run", "v.toml", "--no-page", "--json", "--set", "rounds=4") == 0
+    assert lines[1] in fielding.err, "the run says so, too"
+    assert json.loads((next(Path("runs").glob("*")) / "manifest.json").read_text())["input_shape"] == [5]
+
+
 def test_every_guess_can_be_overruled(fielding: Command, tmp_path: Path) -> None:
     columns = visits(12)
     write_csv(tmp_path / "v.csv", {**columns, "town": [f"t{one}" for one in columns["userId"]]})

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Codes, Counts, Features, Vector
+from fielding._typing import Codes, Counts, Vector
 from fielding.errors import InputError, echo
 from fielding.traces.csv_table import (
     CellError,
@@ -22,18 +22,15 @@ from fielding.traces.csv_table import (
     sort_ids,
     time_parser,
 )
-from fielding.traces.importers import TEXT_FEATURES, hash_texts
+from fielding.traces.features import TEXT_FEATURES, frame_features, hash_texts
 from fielding.traces.intervals import epoch_seconds
 from fielding.traces.npz_file import Array
 from fielding.traces.pool import Pool
 from fielding.traces.trace import Trace
 
-MOST_CATEGORIES = 200
-"""Distinct texts of a column that become a feature each; a column with more holds names or sentences."""
 MOST_FRACTION_CLASSES = 0.5
 """Share of the rows that may have a label of their own: where more do, the label is an id or a quantity."""
 _IMAGE_CHANNELS = (1, 3, 4)
-_LARGEST = float(np.finfo(np.float32).max)
 
 
 def trace_from_frame(
@@ -55,10 +52,9 @@ def trace_from_frame(
     names = [features] if isinstance(features, str) else features
     if names is None:  # with a text alone, the text is what samples look like
         names = [] if text is not None else [name for name in frame.columns if name not in taken]
-    parts = [_feature(_column(frame, name), name) for name in names]
-    if text is not None:
-        words = _column(frame, text)
-        parts.append(hash_texts([str(one) for one in words.where(~words.isna(), "").tolist()], n_text_features))
+    for name in [*names, *([] if text is None else [text])]:
+        _column(frame, name)  # is there, and once
+    columns, x = frame_features(frame, names, text, n_text_features)
     counts = None if count is None else _counts(_column(frame, count), count)
     return Trace(
         client_ids=ids,
@@ -66,8 +62,9 @@ def trace_from_frame(
         time=_times(_column(frame, time), time),
         y=y,
         classes=classes,
-        x=np.concatenate(parts, axis=1) if parts else None,
+        x=x,
         count=counts,
+        columns=columns,
     )
 
 
@@ -200,44 +197,6 @@ def _counts(column: Any, name: str) -> Counts:
     if numbers.dtype.kind not in "iuf" or (numbers != np.floor(numbers)).any():
         raise InputError(f"column {echo(name)} holds no whole numbers; a count is one")
     return numbers.astype(np.int64)
-
-
-def _feature(column: Any, name: str) -> Features:
-    """Return a column as features, shape ``(n_rows, n)``.
-
-    A number stays one; a gap becomes 0, and one more feature tells where the gaps are. Truth values are 0 and 1, texts
-    and categories one feature per distinct value, rising; a gap is none of them.
-    """
-    is_gap = column.isna().to_numpy()
-    kind = getattr(column.dtype, "kind", "O")
-    if kind in "mM" or getattr(column.dtype, "tz", None) is not None:
-        raise InputError(
-            f"feature {echo(name)} holds dates; make numbers of it (df[{name!r}].dt.hour), or leave it out of features"
-        )
-    categories = getattr(getattr(column, "cat", None), "categories", None)
-    if categories is None and kind in "biuf":
-        numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        numbers = np.where(is_gap, 0.0, numbers)
-        if not np.isfinite(numbers).all() or float(np.abs(numbers).max()) > _LARGEST:
-            row = int(np.argmax(~np.isfinite(numbers) | (np.abs(numbers) > _LARGEST)))
-            raise InputError(f"feature {echo(name)} in row {row} is {numbers[row]}; give finite numbers up to 3e38")
-        columns = [numbers, is_gap.astype(np.float64)] if is_gap.any() else [numbers]
-        return np.stack(columns, axis=1).astype(np.float32)
-    values = column[~is_gap].tolist()
-    if any(not isinstance(one, (str, int, float, bool, np.generic)) for one in values):
-        odd = next(one for one in values if not isinstance(one, (str, int, float, bool, np.generic)))
-        raise InputError(f"feature {echo(name)} holds {echo(odd)}; give numbers or texts, or leave it out of features")
-    texts = [str(one) for one in values]
-    known = sorted(set(texts)) if categories is None else [str(one) for one in categories]
-    if len(known) > MOST_CATEGORIES:
-        raise InputError(
-            f"feature {echo(name)} has {len(known):,} different texts, the most is {MOST_CATEGORIES}; give it as "
-            "text=, or leave it out of features"
-        )
-    place = {one: at for at, one in enumerate(known)}
-    found = np.zeros((is_gap.size, max(1, len(known))), dtype=np.float32)
-    found[np.flatnonzero(~is_gap), [place[one] for one in texts]] = 1.0
-    return found
 
 
 def pool_from_arrays(x: npt.ArrayLike, y: npt.ArrayLike, classes: Sequence[str] | None = None) -> Pool:
