@@ -18,7 +18,7 @@ from fielding.records.checkpoint import load_coordinator
 from fielding.records.container import read_contents
 from fielding.records.model_file import write_model
 from fielding.records.run_checkpoint import KIND, RunCheckpoint, load_run
-from fielding.records.run_folder import CHECKPOINTS, ROUNDS, newest_checkpoint
+from fielding.records.run_folder import CHECKPOINTS, ROUNDS, newest_checkpoint, read_manifest
 from fielding.reporting.formatting import as_time, plain
 from fielding.reporting.numbers.run_record import LogReader, parse_round
 from fielding.reporting.numbers.run_summary import evaluations
@@ -46,7 +46,7 @@ def show(
     if contents.kind == KIND:
         home = path.parent.parent if path.parent.name == CHECKPOINTS else path.parent
         rounds = LogReader().lines(home / ROUNDS, parse_round).rows
-        _show_run(load_run(path), rounds, export, cluster, client, as_json=as_json)
+        _show_run(load_run(path), home, rounds, export, cluster, client, as_json=as_json)
         return
     if export is not None or cluster is not None:
         raise InputError(f"{path} is a checkpoint of a {contents.kind}, which holds no models to export")
@@ -70,6 +70,7 @@ def _show_coordinator(coordinator: Coordinator, client: str | None, *, as_json: 
 
 def _show_run(
     run: RunCheckpoint,
+    home: Path,
     rounds: Sequence[Mapping[str, Json]],
     export: Path | None,
     cluster: int | None,
@@ -88,7 +89,7 @@ def _show_run(
         record["client"] = {"id": known, "cluster": run.cluster_of(known)}
     if export is not None:
         model, whose = _choose_model(run, cluster, client)
-        write_model(model, run.layout, export)
+        write_model(model, run.layout, export, read_manifest(home))
         record["exported"] = {"file": str(export), "model": whose}
     if as_json:
         say_json(record)

@@ -30,8 +30,8 @@ ROUNDS, EVENTS, MEMBERSHIPS, CONCEPTS, CLIENTS, TIMINGS = (
     "timings.jsonl",
 )
 LOGS = (ROUNDS, EVENTS, MEMBERSHIPS, CONCEPTS, CLIENTS, TIMINGS)
-MAY_DIFFER = ("fielding", "machine", "classes", "input_shape")
-"""Keys of the manifest that a resume does not compare; the digest of the data covers classes and shape."""
+MAY_DIFFER = ("fielding", "machine", "classes", "input_shape", "inputs")
+"""Keys of the manifest that a resume does not compare; the digest of the data covers classes, shape and inputs."""
 SUMMARY, PAGE = "summary.json", "report.html"
 CHECKPOINTS, REPORTS = "checkpoints", "reports"
 _KEPT = 2

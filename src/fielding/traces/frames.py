@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Codes, Counts, Vector
+from fielding._typing import Codes, Counts, Features, Vector
 from fielding.errors import InputError, echo
 from fielding.traces.csv_table import (
     CellError,
@@ -22,7 +22,7 @@ from fielding.traces.csv_table import (
     sort_ids,
     time_parser,
 )
-from fielding.traces.features import TEXT_FEATURES, frame_features, hash_texts
+from fielding.traces.features import TEXT_FEATURES, InputColumn, encode_frame, frame_features, hash_texts
 from fielding.traces.intervals import epoch_seconds
 from fielding.traces.npz_file import Array
 from fielding.traces.pool import Pool
@@ -66,6 +66,14 @@ def trace_from_frame(
         count=counts,
         columns=columns,
     )
+
+
+def rows_from_frame(frame: Any, columns: Sequence[InputColumn]) -> Features:
+    """Return the rows of a DataFrame as the raw features that these columns became; other columns do not matter."""
+    frame = _plain_frame(frame, [one.name for one in columns])
+    for one in columns:
+        _column(frame, one.name)
+    return encode_frame(frame, columns)
 
 
 def _plain_frame(frame: Any, named: Iterable[str | None]) -> Any:

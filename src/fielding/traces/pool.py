@@ -1,13 +1,13 @@
 """A pool: labelled samples with features, held once, from which schedules deal to clients."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Codes, Counts, Features, Mask, Vector
+from fielding._typing import Codes, Counts, Features, Json, Mask, Vector
 from fielding.errors import InputError
 from fielding.rng import Hashes, hashed
 from fielding.traces.npz_file import Array
@@ -48,6 +48,37 @@ class Scaling:
         if self.factor != 1.0:
             rows *= np.float32(self.factor)
         return rows
+
+
+def scaling_record(scaling: Scaling) -> dict[str, Json]:
+    """Return a scaling as plain values: ``mean`` that is taken off, ``spread`` that is divided by, ``gap`` if any.
+
+    Examples
+    --------
+    >>> scaling_record(Scaling(shift=np.array([70.0, 0.5]), factor=np.array([0.1, 1.0]), gap=np.array([70.0, np.nan])))
+    {'mean': [70.0, 0.5], 'spread': [10.0, 1.0], 'gap': [70.0, None]}
+    """
+    record: dict[str, Json] = {
+        "mean": np.asarray(scaling.shift, dtype=np.float64).tolist(),
+        "spread": (1.0 / np.asarray(scaling.factor, dtype=np.float64)).tolist(),
+    }
+    if scaling.gap is not None:
+        record["gap"] = [float(one) if np.isfinite(one) else None for one in scaling.gap]
+    return record
+
+
+def scaling_from(record: Mapping[str, Json]) -> Scaling:
+    """Return the scaling of a record; a gap where none was known before becomes the mean that is taken off, if any."""
+
+    def numbers(name: str) -> float | Vector:
+        found = np.asarray(record[name], dtype=np.float64)
+        return found if found.ndim else float(found)
+
+    shift, gap = numbers("mean"), None
+    if "gap" in record or isinstance(shift, np.ndarray):
+        known = np.asarray(record.get("gap", np.nan), dtype=np.float64)  # None is NaN
+        gap = np.where(np.isnan(known), shift if isinstance(shift, np.ndarray) else np.nan, known)
+    return Scaling(shift=shift, factor=1.0 / numbers("spread"), gap=gap)
 
 
 PIXELS = Scaling(factor=1.0 / 255.0)  # bytes of images as numbers from 0 to 1
