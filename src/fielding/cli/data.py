@@ -347,12 +347,12 @@ def judge_drift(
     trace: Trace, description: TraceDescription, *, quiet: bool
 ) -> tuple[dict[str, object], "DriftDiagnosis"]:
     """Return the answers to three questions, by their names in ``TITLES``, and what they rest on."""
-    from fielding.traces.diagnosis import describe_kinds, diagnose_drift, drift_verdict, judge_grouping
+    from fielding.traces.diagnosis import answer_drift, describe_kinds, diagnose_drift, judge_grouping
 
     with progress_bar("telling kinds of drift apart", None, quiet=quiet) as bar:
         found = diagnose_drift(trace, description, on_pair=bar)
     told: dict[str, object] = {
-        "verdict": drift_verdict(description),
+        "verdict": answer_drift(description, found.over_time),
         "kinds": describe_kinds(found.over_time, found.between_clients),
         "grouping": judge_grouping(found.between_clients),
     }

@@ -206,7 +206,8 @@ def _method(grouping: str, advice: str) -> list[str]:
     hint = [f"# {_plain(advice)}"] if advice else []
     if grouping.startswith(("no", "cannot")):
         method = _section("method", {"name": ("global", "one model for all; fielding groups clients")})
-        return [*method[:1], *hint, *method[1:]]
+        experts = {"experts": ("auto", "each client's own samples correct the one model: docs/serving.md")}
+        return [*method[:1], *hint, *method[1:], *_section("serving", experts)]
     auto = _section(
         "coordinator", {"representation": ("auto", "groups by what differs, corrects label mixes: docs/auto.md")}
     )
