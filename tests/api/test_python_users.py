@@ -16,7 +16,7 @@ from fielding import Own, Pool, Result, Trace, compare, load, run
 from fielding.comparing.compare import ComparisonResult
 from fielding.errors import InputError, OptionError
 from fielding.methods.global_model import GlobalModel
-from tests.simulation.run_cases import small_pool, table
+from tests.simulation.run_cases import image_pool, small_pool, table
 
 pandas = pytest.importorskip("pandas", reason="pandas is not installed")
 
@@ -225,6 +225,88 @@ def test_models_without_torch_are_arrays_and_dense_ones_of_torch_modules() -> No
     assert module(torch.zeros(2, int(np.prod(pool.shape)))).shape == (2, len(pool.classes))
 
 
+def visits() -> Any:
+    """Return what four people do, by a pulse with gaps, the weather, and a speed in other units."""
+    rng = np.random.default_rng(1)
+    does = rng.integers(0, 3, 1600)
+    pulse = np.array([65.0, 95.0, 140.0])[does] + 8 * rng.normal(size=1600)
+    return pandas.DataFrame(
+        {
+            "who": np.array(["ann", "bob", "cem", "dea"])[np.arange(1600) % 4],
+            "when": pandas.to_datetime("2026-01-01") + pandas.to_timedelta(np.arange(1600) // 4 * 3, unit="h"),
+            "what": np.array(["sit", "walk", "run"])[does],
+            "pulse": np.where(rng.random(1600) < 0.05, np.nan, pulse),
+            "weather": pandas.Series(rng.choice(["rain", "sun"], 1600)).where(rng.random(1600) < 0.9),
+            "metres": 1000.0 * does + 300 * rng.normal(size=1600),
+        }
+    )
+
+
+@pytest.mark.parametrize("trainer", ["numpy", "torch"])
+def test_a_result_predicts_rows_of_a_frame_in_their_own_units(tmp_path: Path, trainer: str) -> None:
+    if trainer == "torch":
+        pytest.importorskip("torch")
+    frame = visits()
+    trace = Trace.from_dataframe(frame, client="who", time="when", label="what")
+    config = {**trace.config(), "rounds": 20, "training": {"participants": 4, "trainer": trainer}}
+    config["trace"]["standardize"] = True
+    result = run(config, tmp_path / "run", own=trace, page=False)
+
+    told = result.predict("ann", frame)
+    loaded = load(tmp_path / "run")
+    assert isinstance(loaded, Result)
+    likely = loaded.predict("ann", frame[["weather", "metres", "pulse"]], proba=True)
+
+    assert (told == frame["what"]).mean() > 0.9
+    assert np.array(result.classes)[likely.argmax(axis=1)].tolist() == told.tolist()
+    np.testing.assert_allclose(likely.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(result.predict("ann", trace.x), told)
+    fewer = frame[:3].assign(weather="hail", metres=[0.0, None, 2000.0])  # a category and a gap that training never saw
+    assert set(result.predict("bob", fewer)) <= {"sit", "walk", "run"}
+
+
+def test_a_result_in_memory_predicts_samples_of_arrays() -> None:
+    pool = small_pool()
+    result = run(table(rounds=3), own=pool)
+
+    likely = result.predict(0, pool.x[:20], proba=True)
+
+    hidden = np.maximum(pool.features(np.arange(20)).reshape(20, -1) @ result.model(0)["0.weight"].T
+                        + result.model(0)["0.bias"], 0.0)  # fmt: skip
+    scores = hidden @ result.model(0)["2.weight"].T + result.model(0)["2.bias"]
+    assert result.classes == pool.classes
+    np.testing.assert_array_equal(likely.argmax(axis=1), scores.argmax(axis=1))
+
+
+def test_a_convolution_predicts_images_as_they_are() -> None:
+    torch = pytest.importorskip("torch")
+    pool = image_pool()
+    result = run({**table(rounds=1), "model": {"name": "cnn"}, "training": {"trainer": "torch"}}, own=pool)
+
+    likely = result.predict(0, pool.x[:5], proba=True)
+
+    with torch.no_grad():
+        scores = result.model(0)(torch.from_numpy(pool.features(np.arange(5)))[:, None])
+    np.testing.assert_allclose(likely, torch.softmax(scores, 1).numpy(), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (np.zeros((2, 3)), r"rows have shape \(2, 3\)"),
+        (np.array([["a"]]), "rows have shape"),
+        (pandas.DataFrame({"a": [1]}), "were no table; give an array"),
+    ],
+)
+def test_rows_that_do_not_fit_are_told(rows: Any, words: str) -> None:
+    result = run(table(rounds=1), own=small_pool())
+
+    with pytest.raises(InputError, match=words):
+        result.predict(0, rows)
+    with pytest.raises(InputError, match="there is no client"):
+        result.predict("nobody", small_pool().x[:2])
+
+
 def test_datasets_of_torch_and_hugging_face_train() -> None:
     torch = pytest.importorskip("torch")
     datasets = pytest.importorskip("datasets")
@@ -259,6 +341,6 @@ def test_public_names_and_signatures_stay() -> None:
     for name, words in SIGNATURES.items():
         assert " ".join(inspect.signature(getattr(fielding, name)).parameters) == words
     assert [name for name in dir(Result) if not name.startswith("_")] == [
-        "checkpoint", "cluster_of", "column", "folder", "frame", "layout", "model", "model_of", "notes", "plot",
-        "report", "rounds", "scratch", "summary", "why",
+        "checkpoint", "classes", "cluster_of", "column", "folder", "frame", "layout", "model", "model_of", "notes",
+        "plot", "predict", "report", "rounds", "scratch", "summary", "why",
     ]  # fmt: skip

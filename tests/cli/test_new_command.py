@@ -69,6 +69,72 @@ def test_a_csv_file_becomes_a_config_that_runs_as_it_is(fielding: Command, tmp_p
     assert "the trace ends with the run" not in fielding.err
 
 
+def test_gaps_are_filled_and_categories_spread_out_and_the_terminal_says_so(fielding: Command, tmp_path: Path) -> None:
+    columns = visits(12)
+    n_rows = len(columns["pulse"])
+    columns["pulse"] = ["" if at % 20 == 0 else one for at, one in enumerate(columns["pulse"])]
+    columns["weather"] = [("rain", "sun", "NA")[at % 3] for at in range(n_rows)]
+    columns["session"] = [f"s{at}" for at in range(n_rows)]
+    write_csv(tmp_path / "v.csv", columns)
+
+    assert fielding("new", "v.csv") == 0
+
+    lines = fielding.out.splitlines()
+    how = "by the mean of what is known at the start, and told by one more feature"
+    assert lines[1] == f"gaps filled {how}: 'pulse' (5 % of the rows)"
+    assert lines[2] == "spread out, a feature per value: 'weather' (rain, sun)"
+    assert lines[3] == "left out: session (1,728 different texts)"
+    text = Path("v.toml").read_text()
+    assert all(f"# {line}" in text for line in lines[1:4])
+    assert tomllib.loads(text)["trace"]["features"] == "pulse,speed,weather"
+
+    assert fielding("run", "v.toml", "--no-page", "--json", "--set", "rounds=4") == 0
+    assert lines[1] in fielding.err, "the run says so, too"
+    assert json.loads((next(Path("runs").glob("*")) / "manifest.json").read_text())["input_shape"] == [5]
+
+
+def test_rules_that_differ_between_clients_and_swap_once_are_seen(fielding: Command, tmp_path: Path) -> None:
+    rng, columns = (
+        np.random.default_rng(7),
+        {name: list[object]() for name in ("device", "time", "heart", "tilt", "was")},
+    )
+    for at in range(24 * 420):
+        client, day = at % 24, at // 24 // 7
+        heart, tilt = rng.normal(size=2)
+        swapped = (client % 2) ^ (day >= 30 and client % 4 >= 2)
+        score = (-heart + 0.7 * tilt if swapped else heart + 0.7 * tilt) + 0.4 * rng.normal()
+        cells = (f"c{client}", day, 70 + 12 * heart, tilt, "low" if score < -0.5 else "high" if score > 0.7 else "mid")
+        for name, cell in zip(columns, cells, strict=True):
+            columns[name].append(cell)
+    write_csv(tmp_path / "v.csv", columns)
+
+    assert fielding("new", "v.csv", "--interval", "3", "--label", "was") == 0
+
+    _, drift, kind, grouping, _ = fielding.out.splitlines()
+    assert drift.startswith("does it drift beyond sampling noise? yes: meanings of labels change; from one interval")
+    assert kind == "in which way? over time meanings of labels change; between clients meanings of labels differ"
+    assert grouping.startswith("does grouping look worthwhile? yes: meanings of labels differ between clients")
+    assert read_config(Path("v.toml")).coordinator.representation == "auto"
+
+
+def test_where_clients_do_not_differ_one_model_is_served_with_experts(fielding: Command, tmp_path: Path) -> None:
+    columns = visits(12)
+    rng = np.random.default_rng(1)
+    n_rows = len(columns["pulse"])
+    does = rng.integers(0, 3, n_rows)
+    columns["activity"] = [("walk", "run", "sit")[one] for one in does]
+    columns["pulse"] = [round(float(one), 1) for one in np.array([95, 140, 65])[does] + 10 * rng.normal(size=n_rows)]
+    columns["speed"] = [round(float(one), 2) for one in np.array([1.2, 3.0, 0.1])[does] + 0.4 * rng.normal(size=n_rows)]
+    write_csv(tmp_path / "v.csv", columns)
+
+    assert fielding("new", "v.csv", "--json", "-q") == 0
+
+    config = read_config(Path("v.toml"))
+    assert json.loads(fielding.out)["grouping"].startswith("no: ")
+    assert (config.method.name, config.serving.experts) == ("global", "auto")
+    assert fielding("run", "v.toml", "--no-page", "--quiet", "--set", "rounds=2") == 0
+
+
 def test_every_guess_can_be_overruled(fielding: Command, tmp_path: Path) -> None:
     columns = visits(12)
     write_csv(tmp_path / "v.csv", {**columns, "town": [f"t{one}" for one in columns["userId"]]})

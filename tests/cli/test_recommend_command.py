@@ -1,12 +1,15 @@
 """`fielding recommend`: three rows on the user's own data, both scores, what they cost, and what to take."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from fielding._typing import Json
-from fielding.cli.recommend import advice, recommendation_table
+from fielding.cli.recommend import advice, recommendation_table, seen_words, shortened
+from fielding.config.keys import Config
+from fielding.config.reader import config_from, config_table
 from tests.cli.invoke import assert_one_line_error, fielding
 
 SMALL = """
@@ -55,8 +58,29 @@ def test_three_rows_are_run_on_the_data_of_a_config_alone_and_told_as_they_serve
     assert {one["training"]["learning_rate"] for one in runs} == {0.2}
     for words in ("window", "next interval", "worst tenth", "sent to clients", "paper", "page:"):
         assert words in done.stdout
+    assert "saw 6 of 300 rounds" in done.stdout
+    assert re.search(r"auto, seed 1: done, final accuracy [0-9.]+ .*, served [0-9.]+", done.stderr)
     assert "final_accuracy_served" in summary["methods"]["auto"]
     assert "final_accuracy_served" in summary["methods"]["global"]
+
+
+def test_a_trace_is_seen_to_its_end_and_what_is_left_out_is_told() -> None:
+    def config(rounds: int, **trace: Json) -> Config:
+        return config_from({"rounds": rounds, "trace": {"file": "v.csv", "features": "a", **trace}})
+
+    def short(whole: Config) -> Config:
+        return config_from({**config_table(whole), **shortened(whole)})
+
+    whole, long = config(150, gap=10, window=50), config(1000, gap=50, window=250)
+    endless, dense = config_from({"rounds": 150}), config(900, gap=1, window=5)
+
+    assert short(whole).rounds == 150
+    assert seen_words(whole, short(whole)) == ""
+    assert (short(long).rounds, short(long).trace.gap, short(long).trace.window) == (200, 10, 50)
+    assert seen_words(long, short(long)).startswith("10 rounds between arrivals in place of 50")
+    assert short(endless).rounds == 80
+    assert seen_words(endless, short(endless)) == "saw 80 of 150 rounds"
+    assert seen_words(dense, short(dense)) == "saw 200 of 900 rounds"
 
 
 def test_nothing_is_known_of_differences_on_one_seed(tmp_path: Path) -> None:

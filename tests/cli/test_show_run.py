@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fielding.records.run_checkpoint import load_run
-from fielding.records.run_folder import newest_checkpoint
+from fielding.records.run_folder import newest_checkpoint, read_manifest
 from fielding.reporting.charts.tables import CHANGED
 from fielding.reporting.formatting import as_time
 from fielding.reporting.report_page import make_page, read_report
@@ -88,6 +88,7 @@ def test_show_tells_the_cluster_of_a_client_in_a_checkpoint(command: Command, re
 
 
 def test_the_model_of_a_cluster_is_exported(command: Command, result: Result) -> None:
+    from safetensors import safe_open
     from safetensors.numpy import load_file
 
     cluster = result.checkpoint.cluster_ids[-1]
@@ -97,6 +98,10 @@ def test_the_model_of_a_cluster_is_exported(command: Command, result: Result) ->
     tensors = load_file("m.safetensors")
     wanted = result.layout.tensors(result.checkpoint.model_of_cluster(cluster))
     assert all(np.array_equal(tensor, wanted[name]) for name, tensor in tensors.items())
+    with safe_open("m.safetensors", "np") as file:
+        metadata = {name: json.loads(value) for name, value in file.metadata().items()}
+    assert metadata["classes"] == list(result.classes)
+    assert metadata["inputs"] == read_manifest(result.folder)["inputs"] == {"mean": 0.0, "spread": 1.0}
 
 
 def test_the_model_of_a_client_is_that_of_its_cluster(command: Command, result: Result) -> None:

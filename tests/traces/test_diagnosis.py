@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fielding._typing import Json
-from fielding.traces.diagnosis import DriftDiagnosis, diagnose_drift
+from fielding.traces.diagnosis import DriftDiagnosis, answer_drift, diagnose_drift, judge_grouping
 from fielding.traces.statistics import describe_trace
 from fielding.traces.trace import Trace
 from tests.traces.dealt_traces import INTERVAL, dealt_trace
@@ -91,10 +91,71 @@ def test_every_pair_that_is_compared_is_told_of() -> None:
     kinds = diagnose_drift(trace, describe_trace(trace, INTERVAL), on_pair=told.append)
 
     assert set(told) == {1}
-    assert len(told) == 6 * 7 + 3 * 8
+    assert len(told) == 6 * 7 + 3 * 8 + 6 * 4
     assert kinds.n_compared > kinds.n_trained > 0
     assert kinds.accuracy is not None
     assert kinds.accuracy > 0.8
+
+
+# ---- what labels mean, where the probe errs alike everywhere ------------------------------------------------------
+
+
+def measured(kind: str, seed: int, *, n_clients: int = 24, n_intervals: int = 10) -> Trace:
+    """Return measurements and one of three classes, by rules that hold for all (or not: ``"swap"``)."""
+    rng, n_rows = np.random.default_rng(seed), n_clients * n_intervals * 22
+    client, interval = np.repeat(np.arange(n_clients), n_intervals * 22), np.arange(n_rows) // 22 % n_intervals
+    if kind in ("labels", "label drift"):  # other mixes of the same classes, which are not linear
+        drifts = n_intervals if kind == "label drift" else 1
+        mix = rng.dirichlet([1.0] * 3, size=(n_clients, drifts)).cumsum(axis=2)
+        y = (rng.random(n_rows)[:, None] > mix[client, interval % drifts]).sum(axis=1).clip(0, 2)
+        x = 1.2 * rng.normal(size=(3, 2, 5))[y, rng.integers(2, size=n_rows)] + rng.normal(size=(n_rows, 5))
+    else:
+        rules, x = rng.normal(size=(2, 5, 3)), rng.normal(size=(n_rows, 5))
+        rules[1, 0] = -rules[0, 0]
+        group = (client % 2) ^ ((interval >= n_intervals // 2) & (client % 4 >= 2)) if kind == "swap" else 0 * client
+        y = (np.einsum("nd,ndc->nc", x, rules[group]) + rng.gumbel(size=(n_rows, 3))).argmax(axis=1)
+    return Trace(
+        client_ids=tuple(range(n_clients)),
+        client=client.astype(np.int32),
+        time=interval.astype(np.float64),
+        y=y.astype(np.int32),
+        classes=("a", "b", "c"),
+        x=x.astype(np.float32),
+    )
+
+
+def kinds_by_second(trace: Trace) -> DriftDiagnosis:
+    return diagnose_drift(trace, describe_trace(trace, "1s"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "over_time", "between"),
+    [("static", set(), set()), ("labels", set(), {"labels"}), ("label drift", {"labels"}, {"labels"})],
+)
+def test_what_holds_for_all_gives_hardly_ever_an_alarm(kind: str, over_time: set[str], between: set[str]) -> None:
+    found = [seen(kinds_by_second(measured(kind, seed))) for seed in range(10)]
+
+    alarms = sum(len(over - over_time) + len(apart - between) for over, apart in found)
+    assert alarms == 0, "of 60 answers or more; over 30 seeds there was none either"
+    assert all(over_time <= over and between <= apart for over, apart in found)
+
+
+def test_a_rule_that_differs_and_is_swapped_once_is_seen_though_the_probe_errs_alike() -> None:
+    found = [seen(kinds_by_second(measured("swap", seed))) for seed in range(10)]
+
+    assert sum("meanings" in apart for _, apart in found) >= 8
+    assert sum("meanings" in over for over, _ in found) >= 6
+
+
+def test_a_probe_without_skill_does_not_say_no() -> None:
+    trace = measured("static", 1)
+    noise = replace(trace, y=np.random.default_rng(1).permutation(trace.y))
+
+    kinds = kinds_by_second(noise)
+
+    assert "the probe is too weak" in kinds.between_clients["meanings"].verdict
+    assert judge_grouping(kinds.between_clients).endswith("ask `fielding recommend`")
+    assert answer_drift(describe_trace(noise, "1s"), kinds.over_time).startswith("not in labels, beyond that it cannot")
 
 
 # ---- what cannot be told ---------------------------------------------------------------------------------------

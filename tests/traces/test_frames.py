@@ -1,15 +1,19 @@
 """DataFrames, arrays and datasets that Python users have in hand, and what is said of those that will not do."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fielding import Pool, Trace
+from fielding.config.keys import TraceSection
 from fielding.errors import InputError
-from fielding.traces.importers import Columns, import_csv
+from fielding.traces.importers import Columns, import_csv, import_trace
+from fielding.traces.sources import deal_samples, first_samples
+from fielding.traces.trace import read_trace, write_trace
 
 pandas = pytest.importorskip("pandas", reason="pandas is not installed")
 
@@ -32,6 +36,7 @@ def trace_of(frame: Any, **named: Any) -> Trace:
 
 
 DAY = 86400.0
+GAP = np.nan  # until samples are dealt
 FIRST = 1767225600.0  # 2026-01-01, UTC
 
 
@@ -113,10 +118,13 @@ def test_labels_are_classes_and_categories_keep_their_order(what: Any, classes: 
 @pytest.mark.parametrize(
     ("column", "rows"),
     [
-        ([1, None, 3, 4], [[1, 0], [0, 1], [3, 0], [4, 0]]),
-        (pandas.array([1, None, 3, 4], dtype="Int64"), [[1, 0], [0, 1], [3, 0], [4, 0]]),
+        ([1, None, 3, 4], [[1, 0], [GAP, 1], [3, 0], [4, 0]]),
+        (pandas.array([1, None, 3, 4], dtype="Int64"), [[1, 0], [GAP, 1], [3, 0], [4, 0]]),
+        (pandas.Series([1, None, 3, 4], dtype=object), [[1, 0], [GAP, 1], [3, 0], [4, 0]]),
+        ([None] * 4, [[GAP, 1]] * 4),
         ([True, False, True, True], [[1], [0], [1], [1]]),
-        (pandas.array([True, None, True, True], dtype="boolean"), [[1, 0], [0, 1], [1, 0], [1, 0]]),
+        (pandas.array([True, None, True, True], dtype="boolean"), [[1, 0], [GAP, 1], [1, 0], [1, 0]]),
+        ([True, None, True, True], [[1, 0], [GAP, 1], [1, 0], [1, 0]]),
         (["b", "a", None, "b"], [[0, 1], [1, 0], [0, 0], [0, 1]]),
         (pandas.Categorical(["b", "a", None, "b"], categories=["b", "a", "c"]),
          [[1, 0, 0], [0, 1, 0], [0, 0, 0], [1, 0, 0]]),
@@ -126,7 +134,7 @@ def test_gaps_are_told_and_texts_become_features(column: Any, rows: list[list[fl
     trace = trace_of(steps(speed=column))
 
     assert trace.x is not None
-    assert trace.x.tolist() == rows
+    np.testing.assert_array_equal(trace.x, rows)
 
 
 def test_a_text_is_hashed_as_in_files(tmp_path: Any) -> None:
@@ -207,7 +215,7 @@ def test_mistakes_name_column_row_and_remedy(frame: Any, named: dict[str, str], 
         max_size=30,
     )
 )
-def test_every_row_of_any_frame_is_a_sample_with_finite_features(rows: list[tuple[Any, ...]]) -> None:
+def test_every_row_of_any_frame_is_a_sample_with_numbers_or_gaps(rows: list[tuple[Any, ...]]) -> None:
     trace = trace_of(pandas.DataFrame(rows, columns=["phone", "when", "what", "speed"]))
 
     assert [trace.client_ids[at] for at in trace.client] == [row[0] for row in rows]
@@ -215,7 +223,96 @@ def test_every_row_of_any_frame_is_a_sample_with_finite_features(rows: list[tupl
     seconds = [pandas.Timestamp(row[1], tz="UTC").timestamp() for row in rows]
     np.testing.assert_allclose(trace.time, seconds, atol=1e-5)
     assert trace.x is not None
-    assert np.isfinite(trace.x).all()
+    assert np.isnan(trace.x[:, 0]).tolist() == [row[3] is None for row in rows]
+
+
+NAMES = st.text(st.characters(codec="utf-8", categories=["L"]), min_size=1, max_size=3).filter(
+    lambda name: name.lower() not in ("inf", "nan", "na", "nil", "true", "nul")
+)
+COLUMNS = st.one_of(
+    st.tuples(st.just(np.float64), st.lists(st.one_of(st.none(), st.floats(-1e6, 1e6, width=32)), min_size=30)),
+    st.tuples(st.just(np.int64), st.lists(st.integers(-300, 300), min_size=30)),
+    st.tuples(st.just("bool"), st.lists(st.booleans(), min_size=30)),
+    st.tuples(st.just(object), st.lists(st.one_of(st.none(), st.booleans()), min_size=30)),
+    st.tuples(st.just(object), st.lists(st.one_of(st.none(), NAMES), min_size=30)),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(COLUMNS, min_size=1, max_size=4))
+def test_a_csv_a_parquet_file_and_a_frame_of_the_same_data_give_equal_traces(
+    tmp_path_factory: pytest.TempPathFactory, columns: list[tuple[Any, list[Any]]]
+) -> None:
+    pytest.importorskip("pyarrow", reason="Parquet needs the extra 'data'")
+    folder = tmp_path_factory.mktemp("same")
+    frame = pandas.DataFrame(
+        {
+            "phone": ["a", "b", "c"] * 10,
+            "when": pandas.to_datetime("2026-01-01") + pandas.to_timedelta(np.arange(30), unit="h"),
+            "what": ["sit", "walk"] * 15,
+            **{f"f{at}": pandas.Series(cells[:30], dtype=dtype) for at, (dtype, cells) in enumerate(columns)},
+        }
+    )
+    frame.to_csv(folder / "same.csv", index=False)
+    frame.to_parquet(folder / "same.parquet")
+    named = Columns(client="phone", time="when", label="what", features=("f*",))
+
+    made = trace_of(frame)
+    write_trace(made, folder / "same.npz")
+
+    for name in ("same.csv", "same.parquet"):
+        read = import_trace(folder / name, named)
+        assert (read.client_ids, read.classes) == (made.client_ids, made.classes)
+        assert [(one.kind, one.has_gaps, one.values) for one in read.columns] == [
+            (one.kind, one.has_gaps, one.values) for one in made.columns
+        ]
+        for field in ("client", "time", "y", "x"):
+            np.testing.assert_array_equal(getattr(read, field), getattr(made, field))
+    again = read_trace(folder / "same.npz")
+    assert again.columns == made.columns
+    np.testing.assert_array_equal(again.x, made.x)
+
+
+def test_a_column_with_many_numbers_and_one_text_is_told_by_its_line(tmp_path: Any) -> None:
+    speeds: list[object] = [at / 10 for at in range(300)]
+    speeds[141] = "fast"
+    cells = "".join(f"a,{at},x,{speed}\n" for at, speed in enumerate(speeds))
+    (tmp_path / "t.csv").write_text(f"client,time,label,speed\n{cells}")
+
+    with pytest.raises(InputError, match=r"line 143, column 'speed': 'fast' is no number; .* at most 200 different"):
+        import_trace(tmp_path / "t.csv", Columns(features=("speed",)))
+
+
+def test_a_text_that_comes_after_many_rows_of_numbers_is_still_a_category_or_told(tmp_path: Any) -> None:
+    few = ["1", "2"] * 2000 + ["two"]
+    many = [str(at) for at in range(4000)] + ["two"]
+    for name, cells in (("few", few), ("many", many)):
+        rows = "".join(f"a,{at},x,{cell}\n" for at, cell in enumerate(cells))
+        (tmp_path / f"{name}.csv").write_text(f"client,time,label,v\n{rows}")
+
+    found = import_trace(tmp_path / "few.csv", Columns(features=("v",)))
+
+    assert found.columns[0].values == ("1", "2", "two")
+    with pytest.raises(InputError, match="line 4002, column 'v': 'two' is no number"):
+        import_trace(tmp_path / "many.csv", Columns(features=("v",)))
+
+
+def test_a_gap_becomes_the_mean_of_what_clients_know_at_the_start() -> None:
+    pulse = np.where(np.arange(400) % 2, 80.0, 60.0)
+    pulse[300:] = 500.0  # what is to come tells nothing of gaps
+    pulse[[20, 350]] = np.nan
+    frame = pandas.DataFrame({"phone": ["a", "b"] * 200, "when": np.arange(400.0), "what": [0, 0, 1, 1] * 100})
+    trace = trace_of(frame.assign(pulse=pulse))
+    section = TraceSection(interval="50s", gap=5, window=20, block="none")
+
+    plain = deal_samples(section, rounds=10, seed=1, source=trace)
+    scaled = deal_samples(replace(section, standardize=True), rounds=10, seed=1, source=trace)
+
+    first = plain.pool.x[first_samples(plain), 0]
+    gaps = np.flatnonzero(plain.pool.x[:, 1])
+    np.testing.assert_allclose(plain.pool.features(gaps)[:, 0], np.nanmean(first))
+    np.testing.assert_allclose(scaled.pool.features(gaps)[:, 0], 0.0, atol=1e-6)
+    assert np.isfinite(scaled.pool.features(np.arange(400))).all()
 
 
 class Pairs:

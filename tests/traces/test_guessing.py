@@ -67,7 +67,7 @@ def test_what_the_user_names_counts_and_leaves_other_features_out(tmp_path: Path
 def test_what_cannot_be_a_feature_is_left_out_with_the_reason(tmp_path: Path) -> None:
     path = write(
         tmp_path / "t.csv",
-        "id,client,time,label,v,town,gaps,same,count,review",
+        "id,client,time,label,v,town,gaps,name,seen,none,far,same,count,review",
         list(range(60)),
         some("a", "b"),
         WHEN,
@@ -75,6 +75,10 @@ def test_what_cannot_be_a_feature_is_left_out_with_the_reason(tmp_path: Path) ->
         NUMBERS,
         some("here", "there"),
         some("", "1.5", "2"),
+        [f"n{at}" for at in range(60)],
+        WHEN,
+        some("", "NA"),
+        some("inf", "1.5"),
         some(3),
         some(1, 2, 5),
         [f"word{at} and more words" for at in range(60)],
@@ -82,12 +86,14 @@ def test_what_cannot_be_a_feature_is_left_out_with_the_reason(tmp_path: Path) ->
 
     found = guess_columns(path, NOBODY)
 
-    assert found.columns.features == ("v",)
+    assert found.columns.features == ("v", "town", "gaps")
     assert found.columns.text == "review"
     assert found.left_out == {
         "id": "counts the rows",
-        "town": "no numbers",
-        "gaps": "empty cells",
+        "name": "60 different texts",
+        "seen": "dates",
+        "none": "empty",
+        "far": "infinite numbers",
         "same": "always the same",
         "count": "a number of equal samples, and such rows cannot be trained on",
     }
@@ -102,8 +108,8 @@ def test_what_cannot_be_a_feature_is_left_out_with_the_reason(tmp_path: Path) ->
         ("user,time,label", (some("p", "q"), WHEN, some("x", "y")), "no column can be a feature: none are left; name"),
         (
             "user,time,label,w",
-            (some("p"), WHEN, some("x"), some("k", "l")),
-            "a feature: 'w' (no numbers); name columns",
+            (some("p"), WHEN, some("x"), [f"k{at}" for at in range(60)]),
+            "a feature: 'w' (60 different texts); name columns",
         ),
     ],
 )
@@ -160,8 +166,8 @@ def test_parquet_is_guessed_like_csv(tmp_path: Path) -> None:
     found = guess_columns(tmp_path / "t.parquet", NOBODY)
 
     assert (found.columns.client, found.columns.time, found.columns.label) == ("user", "day", "label")
-    assert found.columns.features == ("v",)
-    assert found.left_out == {"gaps": "empty cells"}
+    assert found.columns.features == ("v", "gaps")
+    assert found.left_out == {}
 
 
 def made(client: np.ndarray, time: np.ndarray) -> Trace:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding.errors import OptionError
-from fielding.traces.importers import HashedTexts, hash_texts
+from fielding.traces.features import HashedTexts, hash_texts
 
 KNOWN = {"fix": (192, -1.0), "net": (496, 1.0), "zephyr": (225, 1.0)}
 """Bucket of 512 and sign of a word."""
@@ -59,7 +59,7 @@ def test_a_row_depends_on_its_own_text_alone(texts: list[str], at: int) -> None:
 
 def test_another_process_gives_the_same_features() -> None:
     code = (
-        'from fielding.traces.importers import hash_texts as h; print(h(["fix the build", "naïve"], 8).tobytes().hex())'
+        'from fielding.traces.features import hash_texts as h; print(h(["fix the build", "naïve"], 8).tobytes().hex())'
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

@@ -21,7 +21,7 @@ def test_pairs_are_neighbors_in_time_or_share_an_interval() -> None:
     trace = dealt_trace("static", n_clients=9, n_intervals=5)
     interval_of = trace.interval_of(INTERVAL)
 
-    over_time, between = pair_cells(trace, interval_of, least=10)
+    over_time, between, halves = pair_cells(trace, interval_of, least=10)
 
     assert len(over_time) == 9 * 4
     for first, second in zip(over_time.first, over_time.second, strict=True):
@@ -32,16 +32,21 @@ def test_pairs_are_neighbors_in_time_or_share_an_interval() -> None:
     for first, second in zip(between.first, between.second, strict=True):
         assert trace.client[first][0] != trace.client[second][0]
         assert set(interval_of[first].tolist()) == set(interval_of[second].tolist())
-    everything = np.concatenate([*between.first, *between.second])
-    assert np.unique(everything).size == everything.size
+    assert len(halves) == 9 * 2
+    for first, second in zip(halves.first, halves.second, strict=True):
+        assert set(trace.client[first].tolist()) == set(trace.client[second].tolist())
+        assert interval_of[first][0] + 2 == interval_of[second][0]
+    for pairs in (between, halves):
+        everything = np.concatenate([*pairs.first, *pairs.second])
+        assert np.unique(everything).size == everything.size
 
 
 def test_costs_are_bounded() -> None:
     trace = regular(MOST_CLIENTS + 100, 30, 3)
 
-    over_time, between = pair_cells(trace, trace.interval_of("1s"), least=1, most=2)
+    over_time, between, halves = pair_cells(trace, trace.interval_of("1s"), least=1, most=2)
 
-    assert len(over_time) == MOST_PAIRS
+    assert len(over_time) == len(halves) == MOST_PAIRS
     assert MOST_PAIRS - 40 <= len(between) <= MOST_PAIRS
     assert {rows.size for rows in over_time.first} == {2}
     assert np.unique(trace.client[between.rows()]).size <= MOST_CLIENTS
@@ -54,7 +59,7 @@ def test_small_cells_and_rows_that_may_not_be_used_are_left_out() -> None:
     is_usable = np.arange(trace.n_rows) % 5 > 0
 
     assert len(pair_cells(trace, trace.interval_of("1s"), least=5, is_usable=is_usable)[0]) == 0
-    over_time, _ = pair_cells(trace, trace.interval_of("1s"), least=4, is_usable=is_usable)
+    over_time, _, _ = pair_cells(trace, trace.interval_of("1s"), least=4, is_usable=is_usable)
     assert len(over_time) == 8
     assert is_usable[over_time.rows()].all()
 

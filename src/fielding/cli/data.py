@@ -18,10 +18,10 @@ from fielding.errors import unknown_name
 from fielding.records.report_file import read_reports, write_reports
 from fielding.reporting.formatting import plain
 from fielding.traces.catalog import CATALOG, FOLDER_VARIABLE, Entry, Narrowing, NaturalDefaults, Opening, data_folder
+from fielding.traces.features import TEXT_FEATURES
 from fielding.traces.histograms import WindowPlan, report_stream
 from fielding.traces.images import DEFAULT_SPEC, Decoding, attach_images, find_images, is_image_list, read_image_list
 from fielding.traces.importers import (
-    TEXT_FEATURES,
     Columns,
     OnNote,
     feature_names,
@@ -54,7 +54,8 @@ TimeColumn = Annotated[str, typer.Option("--time", help="Column that says when: 
 LabelColumn = Annotated[str, typer.Option("--label", help="Column that says what: the class.")]
 CountColumn = Annotated[str | None, typer.Option("--count", help="Column that says how many equal samples.")]
 FeatureColumns = Annotated[
-    str | None, typer.Option("--features", help="Columns of numbers, separated by commas; acc_* is a pattern.")
+    str | None,
+    typer.Option("--features", help="Columns of numbers or categories, separated by commas; acc_* is a pattern."),
 ]
 TextColumn = Annotated[str | None, typer.Option("--text", help="Column of text, hashed to features.")]
 LayoutOption = Annotated[
@@ -346,12 +347,12 @@ def judge_drift(
     trace: Trace, description: TraceDescription, *, quiet: bool
 ) -> tuple[dict[str, object], "DriftDiagnosis"]:
     """Return the answers to three questions, by their names in ``TITLES``, and what they rest on."""
-    from fielding.traces.diagnosis import describe_kinds, diagnose_drift, drift_verdict, judge_grouping
+    from fielding.traces.diagnosis import answer_drift, describe_kinds, diagnose_drift, judge_grouping
 
     with progress_bar("telling kinds of drift apart", None, quiet=quiet) as bar:
         found = diagnose_drift(trace, description, on_pair=bar)
     told: dict[str, object] = {
-        "verdict": drift_verdict(description),
+        "verdict": answer_drift(description, found.over_time),
         "kinds": describe_kinds(found.over_time, found.between_clients),
         "grouping": judge_grouping(found.between_clients),
     }

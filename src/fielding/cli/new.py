@@ -23,6 +23,7 @@ from fielding.cli.examples import example_configs
 from fielding.cli.options import JsonOutput, Quiet
 from fielding.errors import FileFormatError, InputError, OptionError, echo, unknown_name
 from fielding.traces.catalog import CATALOG, Narrowing
+from fielding.traces.features import describe_columns
 from fielding.traces.importers import Columns, feature_names
 from fielding.traces.statistics import PoolDescription, describe_trace
 from fielding.traces.trace import Trace
@@ -150,6 +151,8 @@ def _trace_config(
     lines = [
         f"{place}: {_count(n_clients, 'client')}, {_count(len(trace.classes), 'class')}, "
         f"{_count(trace.n_rows, 'sample')}, {times}",
+        *describe_columns(trace.columns, trace.x),
+        *([f"left out: {', '.join(f'{_plain(name)} ({why})' for name, why in left_out.items())}"] if left_out else []),
         *(f"{TITLES[name]} {words}" for name, words in told.items()),
     ]
     keys = _file_keys(place, columns, layout) | {
@@ -163,7 +166,6 @@ def _trace_config(
     words = [
         _line("rounds", rounds, "the whole trace; its last interval is only tested on"),
         *_section("trace", keys),
-        *(f"# left out: {_plain(name)} ({why})" for name, why in left_out.items()),
         *_section("training", {"participants": (some, f"per round, of {_count(n_clients, 'client')}")}),
         *_method(str(told["grouping"]), diagnosis.advice),
     ]
@@ -204,7 +206,8 @@ def _method(grouping: str, advice: str) -> list[str]:
     hint = [f"# {_plain(advice)}"] if advice else []
     if grouping.startswith(("no", "cannot")):
         method = _section("method", {"name": ("global", "one model for all; fielding groups clients")})
-        return [*method[:1], *hint, *method[1:]]
+        experts = {"experts": ("auto", "each client's own samples correct the one model: docs/serving.md")}
+        return [*method[:1], *hint, *method[1:], *_section("serving", experts)]
     auto = _section(
         "coordinator", {"representation": ("auto", "groups by what differs, corrects label mixes: docs/auto.md")}
     )
@@ -219,7 +222,7 @@ def _file_keys(place: Path, columns: Columns, layout: str | None) -> dict[str, t
         value = getattr(columns, name)
         keys[name] = None if value == getattr(Columns(), name) else (value, words)
     keys["text"] = None if columns.text is None else (columns.text, "hashed to features")
-    keys["features"] = (",".join(columns.features), "columns of numbers") if columns.features else None
+    keys["features"] = (",".join(columns.features), "columns that samples are told by") if columns.features else None
     keys["layout"] = None if layout is None else (layout, "what the folders are")
     return keys
 

@@ -13,11 +13,15 @@ from fielding.cli.compare import BaseConfig, Jobs, run_with_progress
 from fielding.cli.console import say, say_json, say_table, tell
 from fielding.cli.options import JsonOutput, Quiet
 from fielding.cli.run import Overrides, as_options
+from fielding.config.keys import Config
+from fielding.config.reader import config_from, config_table
 from fielding.errors import InputError, OptionError
 from fielding.records.run_folder import PAGE
 from fielding.reporting.comparison_tables import named_records
 from fielding.reporting.formatting import megabytes
 from fielding.reporting.numbers.paired import estimate_of
+from fielding.traces.catalog import entry_named
+from fielding.traces.sources import NATURAL
 
 KEPT = ("rounds", "seed", "workers", "trace", "model", "training", "clock", "evaluation")
 """What is taken over from a config: the data, the model, how clients train. All else is what the rows differ in."""
@@ -28,9 +32,13 @@ ROWS: dict[str, dict[str, Json]] = {
 }
 """One model for all clients; the published method; what Fielding makes of it."""
 SCORES = {"window": "final_accuracy", "next interval": "final_next_accuracy", "worst tenth": "worst_decile"}
-MOST_ROUNDS = 80
+MOST_ROUNDS, LONGEST_TRACE = 80, 200
+"""Rounds of a scenario, which never ends, that are looked at, and of a trace that does: as many as `new` chooses."""
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the runs; runs/NAME-recommend by default.")]
-Rounds = Annotated[int | None, typer.Option(help=f"Rounds of each run; those of the config, at most {MOST_ROUNDS}.")]
+Rounds = Annotated[
+    int | None,
+    typer.Option(help=f"Rounds of each run; a trace is seen to its end, a scenario for {MOST_ROUNDS} at most."),
+]
 Seeds = Annotated[int, typer.Option(help="How many seeds; differences need at least 2.")]
 
 
@@ -51,7 +59,6 @@ def recommend(
     """
     from fielding.comparing.plan import base_table, plan_comparison
     from fielding.comparing.variants import named_variants
-    from fielding.config.reader import config_from, config_table
 
     sys.path.insert(0, str(Path.cwd()))
     if seeds < 2:
@@ -61,8 +68,9 @@ def recommend(
     folder = Path("runs") / f"{config.stem}-recommend" if out is None else out
     try:
         table = {key: value for key, value in base_table(config, changes or ()).items() if key in KEPT}
-        asked = int(str(table.get("rounds", MOST_ROUNDS)))
-        table["rounds"] = min(asked, MOST_ROUNDS) if rounds is None else rounds
+        whole = config_from(table)
+        table |= {"rounds": rounds} if rounds is not None else shortened(whole)
+        seen = seen_words(whole, config_from(table))
         # All rows train alike: the published method comes with an optimiser of its own.
         training = config_table(config_from(table)).get("training")
         alike = {f"training.{key}": one for key, one in (training if isinstance(training, dict) else {}).items()}
@@ -82,11 +90,42 @@ def recommend(
     elif not quiet:
         say_table("", recommendation_table(summary))
         say(f"± is a 95 % interval over {seeds} seeds, {table['rounds']} rounds each; bytes are those of a run")
+        if seen:
+            say(seen)
         for line in advice(summary):
             say(line)
         say(f"page: {folder / PAGE}")
     if compared.failures:
         raise typer.Exit(1)
+
+
+def shortened(config: Config) -> dict[str, Json]:
+    """Return what of a config a short look changes: the rounds, and of a long trace the rounds between arrivals.
+
+    A trace that has an end is seen to its end, since what comes late may differ most; where that takes more than 200
+    rounds, fewer of them lie between arrivals.
+    """
+    trace = config.trace
+    is_natural = trace.scenario in (None, NATURAL) and (trace.file or entry_named(trace.name).defaults is not None)
+    if not is_natural:
+        return {"rounds": min(config.rounds, MOST_ROUNDS)}
+    gap = trace.gap if config.rounds <= LONGEST_TRACE else max(1, trace.gap * LONGEST_TRACE // config.rounds)
+    if gap == trace.gap:
+        return {"rounds": min(config.rounds, LONGEST_TRACE)}
+    section = config_table(config)["trace"]
+    shorter: dict[str, Json] = {"gap": gap, "window": max(gap, trace.window * gap // trace.gap)}
+    rounds = min(LONGEST_TRACE, max(1, config.rounds * gap // trace.gap))
+    return {"rounds": rounds, "trace": {**(section if isinstance(section, dict) else {}), **shorter}}
+
+
+def seen_words(whole: Config, short: Config) -> str:
+    """Return in a line what a short look leaves out; nothing if it leaves nothing out."""
+    if short.trace.gap != whole.trace.gap:
+        per = f"{short.trace.gap} rounds between arrivals in place of {whole.trace.gap}"
+        whole_rounds = whole.rounds * short.trace.gap // whole.trace.gap
+        cut = "" if short.rounds >= whole_rounds else f"; saw {short.rounds} of {whole_rounds} of these rounds"
+        return f"{per}, so that more of the time is seen{cut}"
+    return "" if short.rounds >= whole.rounds else f"saw {short.rounds} of {whole.rounds} rounds"
 
 
 def figure_of(record: Mapping[str, Json], name: str) -> str:

@@ -72,7 +72,7 @@ def show(
         rounds, run = LogReader().lines(home / ROUNDS, parse_round).rows, load_run(path)
         more = {} if history is None else dict(history.record)
         changes = [one for one in changes_in(read_manifest(home)) if one.round_index <= run.round_index]
-        _show_run(run, rounds, changes, export, cluster, client, more, as_json=as_json)
+        _show_run(run, home, rounds, changes, export, cluster, client, more, as_json=as_json)
         return
     if export is not None or cluster is not None:
         raise InputError(f"{path} is a checkpoint of a {contents.kind}, which holds no models to export")
@@ -96,6 +96,7 @@ def _show_coordinator(coordinator: Coordinator, client: str | None, *, as_json: 
 
 def _show_run(
     run: RunCheckpoint,
+    home: Path,
     rounds: Sequence[Mapping[str, Json]],
     changes: Sequence[Change],
     export: Path | None,
@@ -118,7 +119,7 @@ def _show_run(
         record["client"] = {"id": known, "cluster": run.cluster_of(known), **history}
     if export is not None:
         model, whose = _choose_model(run, cluster, client)
-        write_model(model, run.layout, export)
+        write_model(model, run.layout, export, read_manifest(home))
         record["exported"] = {"file": str(export), "model": whose}
     if as_json:
         say_json(record)

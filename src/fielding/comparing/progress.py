@@ -69,6 +69,7 @@ class _Run:
     before: int | None = None
     since_s: float = 0.0
     accuracy: float | None = None
+    served: float | None = None
     phase: str = ""
     outcome: str = ""
 
@@ -99,6 +100,7 @@ class ProgressTally:
             run.before, run.since_s = step.n_rounds - 1, now
         run.done = max(run.done, step.n_rounds)
         run.accuracy = run.accuracy if step.accuracy is None else step.accuracy
+        run.served = run.served if step.served is None else step.served
 
     def finish(self, one: Finished) -> str:
         """Note that a run ended, and return a line about it; nothing about one that was whole before."""
@@ -145,6 +147,7 @@ class ProgressTally:
         if not run.done:
             return f"{run.label}: {run.phase}"
         accuracy = "" if run.accuracy is None else f", accuracy {run.accuracy:.3f}"
+        accuracy += "" if run.served is None else f", served {run.served:.3f}"
         left = _left(run.n_rounds - run.done, run.trained - 1, self._clock() - run.since_s)
         return f"{run.label}: round {run.done} of {run.n_rounds}{accuracy}{left}"
 

@@ -60,12 +60,14 @@ class Finished:
 class Step:
     """How far a run has come: rounds that are done, also those of an earlier beginning, and what it does.
 
-    ``accuracy`` is the newest; None before the first evaluation since it was begun or resumed.
+    ``accuracy`` is the newest, ``served`` the same as clients are served; None before the first evaluation since it was
+    begun or resumed, and without experts.
     """
 
     name: str
     n_rounds: int = 0
     accuracy: float | None = None
+    served: float | None = None
     phase: str = ""
 
 
@@ -419,9 +421,9 @@ def work(
 ) -> None:
     """Do a run, or what is left of it, telling of it through a pipe; ``brought`` is what :func:`packed` made.
 
-    Steps are records with ``phase``, ``n_rounds`` and ``accuracy``; a ``note`` is what users should know. The last word
-    is a ``summary``, an ``error`` with the ``traceback`` of a bug, or ``is_stopped``. SIGTERM ends the run with the
-    round in hand, and so does a pipe whose other end is closed.
+    Steps are records with ``phase``, ``n_rounds``, ``accuracy`` and ``served``; a ``note`` is what users should know.
+    The last word is a ``summary``, an ``error`` with the ``traceback`` of a bug, or ``is_stopped``. SIGTERM ends the
+    run with the round in hand, and so does a pipe whose other end is closed.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # What this process prints, and a crash of its libraries, goes to a file; if there can be none, to nowhere.
@@ -452,6 +454,7 @@ class _Teller:
     line: Connection
     phase: str = "starting"
     accuracy: float | None = None
+    served: float | None = None
     told_at: float = 0.0
     is_asked: bool = False
 
@@ -469,6 +472,8 @@ class _Teller:
     def after_round(self, row: Mapping[str, Json]) -> bool:
         if isinstance(measured := row.get("accuracy"), float):
             self.accuracy = measured
+        if isinstance(measured := row.get("served_accuracy"), float):
+            self.served = measured
         if time.monotonic() - self.told_at >= TELL_EVERY_S:
             self._tell(int(str(row["round"])) + 1)
         return not self.is_asked
@@ -481,7 +486,9 @@ class _Teller:
     def _tell(self, n_rounds: int) -> None:
         self.told_at = time.monotonic()
         try:
-            self.line.send({"phase": self.phase, "n_rounds": n_rounds, "accuracy": self.accuracy})
+            self.line.send(
+                {"phase": self.phase, "n_rounds": n_rounds, "accuracy": self.accuracy, "served": self.served}
+            )
         except OSError:  # the parent is gone, and with it all that waits for this run
             self.is_asked = True
 

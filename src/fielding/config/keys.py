@@ -75,7 +75,7 @@ class TraceSection:
     time: str = key("time", "CSV traces: the column that says when", used_with=("file",))
     label: str = key("label", "CSV traces: the column that says what", used_with=("file",))
     text: str | None = key(None, "CSV traces: a column of text, hashed to features", used_with=("file",))
-    features: str | None = key(None, "CSV traces: columns of numbers, separated by commas", used_with=("file",))
+    features: str | None = key(None, "CSV, Parquet: columns of numbers or categories, with commas", used_with=("file",))
     standardize: bool = key(False, "features minus mean over spread, as the training samples at the start have them")
     image_size: int = key(
         32,

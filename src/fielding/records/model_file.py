@@ -1,12 +1,14 @@
 """Models as safetensors files with the names of a state dict, and models to start from."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Models
+from fielding._typing import Json, Models
 from fielding.atomic import replaced_file
 from fielding.errors import CheckpointError, FileFormatError, InputError
 from fielding.records.run_checkpoint import load_run
@@ -17,8 +19,15 @@ from fielding.training.layout import Layout
 SUFFIX = ".safetensors"
 
 
-def write_model(model: Models, layout: Layout, path: Path) -> None:
-    """Write a model as named tensors, whole or not at all; without the label mix that it may carry for serving."""
+INPUT_KEYS = ("classes", "input_shape", "inputs")
+"""What of a run's manifest goes into the metadata of a model, each as JSON: what it needs to be used elsewhere."""
+
+
+def write_model(model: Models, layout: Layout, path: Path, manifest: Mapping[str, Json] | None = None) -> None:
+    """Write a model as named tensors, whole or not at all; without the label mix that it may carry for serving.
+
+    ``manifest``: of its run; classes, and how raw features become those that the model takes, go into the metadata.
+    """
     from safetensors.numpy import save
 
     if path.suffix != SUFFIX:
@@ -27,7 +36,8 @@ def write_model(model: Models, layout: Layout, path: Path) -> None:
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in layout.tensors(model).items()}
     tensors.pop(LABEL_MIX, None)
     with replaced_file(path) as file:
-        file.write(save(tensors))
+        known = {name: json.dumps(manifest[name]) for name in INPUT_KEYS if manifest and name in manifest}
+        file.write(save(tensors, metadata=known or None))
 
 
 def read_model(path: Path, layout: Layout) -> Models:

@@ -31,8 +31,8 @@ ROUNDS, EVENTS, MEMBERSHIPS, CONCEPTS, CLIENTS, TIMINGS = (
     "timings.jsonl",
 )
 LOGS = (ROUNDS, EVENTS, MEMBERSHIPS, CONCEPTS, CLIENTS, TIMINGS)
-MAY_DIFFER = ("fielding", "machine", "classes", "input_shape")
-"""Keys of the manifest that a resume does not compare; the digest of the data covers classes and shape."""
+MAY_DIFFER = ("fielding", "machine", "classes", "input_shape", "inputs")
+"""Keys of the manifest that a resume does not compare; the digest of the data covers classes, shape and inputs."""
 BEGUN_WITH = ("fielding", "machine")  # of these the manifest tells what they were when the run began
 SUMMARY, PAGE = "summary.json", "report.html"
 CHECKPOINTS, REPORTS = "checkpoints", "reports"

@@ -179,19 +179,28 @@ def run_table(summary: Row) -> list[list[str]]:
 
 
 def score_words(row: Row) -> str:
-    """Return the three scores of an evaluated round; nothing for another round.
+    """Return the three scores of an evaluated round, or of a summary, and as clients are served if they have experts.
+
+    Nothing for another round.
 
     Examples
     --------
     >>> score_words({"accuracy": 0.5, "newest_accuracy": 0.25, "next_accuracy": None}), score_words({"round": 3})
     ('accuracy 0.500 (newest 0.250)', '')
+    >>> score_words({"accuracy": 0.5, "served_accuracy": 0.75, "served_next_accuracy": 0.7})
+    'accuracy 0.500, served 0.750 (next 0.700)'
     """
-    known = [(name, row.get(f"{name}_accuracy")) for name in ("newest", "next")]
-    others = ", ".join(f"{name} {value:.3f}" for name, value in known if isinstance(value, float))
-    accuracy = row.get("accuracy")
-    if not isinstance(accuracy, float):
-        return ""
-    return f"accuracy {accuracy:.3f}{f' ({others})' if others else ''}"
+
+    def words(title: str, before: str, after: str) -> str:
+        known = [(name, row.get(f"{before}{name}_accuracy{after}")) for name in ("newest", "next")]
+        others = ", ".join(f"{name} {value:.3f}" for name, value in known if isinstance(value, float))
+        accuracy = row.get(f"{before}accuracy{after}")
+        if not isinstance(accuracy, float):
+            return ""
+        return f"{title} {accuracy:.3f}{f' ({others})' if others else ''}"
+
+    served = words("served", "served_", "") or words("served", "", "_served")  # of a round, of a summary
+    return ", ".join(one for one in (words("accuracy", "", ""), served) if one)
 
 
 def n_drift_reports(summary: Row) -> int | None:

@@ -20,7 +20,7 @@ from fielding.atomic import ScratchFolder
 from fielding.config.keys import Config
 from fielding.config.parts import named_parts
 from fielding.config.reader import config_from, config_table, config_text, read_config
-from fielding.engine.plugins import GLOBAL
+from fielding.engine.plugins import GLOBAL, trainer_of
 from fielding.engine.round import Driver, Federation
 from fielding.engine.runner import Rules, Runner, Watch
 from fielding.errors import InputError, echo, unknown_name
@@ -60,10 +60,14 @@ from fielding.simulation.assembly import Own, Simulation, assemble, initial_mode
 from fielding.simulation.config_check import check_effects
 from fielding.simulation.hardware import PROFILES
 from fielding.traces.catalog import Source
+from fielding.traces.features import InputColumn, columns_from, columns_record
+from fielding.traces.frames import rows_from_frame
 from fielding.traces.natural import needed_intervals
+from fielding.traces.pool import Scaling, scaling_from, scaling_record
 from fielding.traces.schedule import same_past
 from fielding.traces.sliding import SlidingWindows
 from fielding.traces.sources import Dealt
+from fielding.training.factory import DENSE
 from fielding.training.label_mix import LABEL_MIX
 from fielding.training.layout import Layout
 from fielding.training.trainer import TrainingPath, path_from
@@ -165,6 +169,10 @@ def run_manifest(config: Config, simulation: Simulation, initial: Models) -> dic
         },
         "classes": list(simulation.dealt.pool.classes),
         "input_shape": list(simulation.dealt.pool.shape),
+        "inputs": {
+            **scaling_record(simulation.dealt.pool.scaling or Scaling()),
+            **({"columns": columns_record(simulation.dealt.columns)} if simulation.dealt.columns else {}),
+        },
         "seed": config.seed,
         "config": recorded_table(config),
         "shared_model": simulation.config.coordinator.shared_model,
@@ -332,6 +340,57 @@ class Result(Results):
         """
         return explain_client(self.folder, client_id, round)
 
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """What the classes are called, in the order of scores and probabilities."""
+        classes = read_manifest(self.folder).get("classes")
+        return tuple(str(one) for one in classes) if isinstance(classes, list) else ()
+
+    def predict(self, client_id: ClientId, rows: Any, *, proba: bool = False) -> npt.NDArray[Any]:
+        """Return what the model of a client's cluster says of samples of the caller's own.
+
+        As :meth:`model`: not corrected to the client's label mix, and without its experts, which need the samples in
+        its window.
+
+        Parameters
+        ----------
+        rows
+            Samples in raw units, shape ``(n_samples, ...)`` as the run's own; or, where they came from a table, a
+            DataFrame with the same columns. A gap becomes what it became in training, a category that is new is none.
+        proba
+            Return probabilities, shape ``(n_samples, n_classes)``, in the order of :attr:`classes`; else the name of
+            the most likely class of each sample.
+
+        Raises
+        ------
+        InputError
+            If there is no such client, the rows do not fit, or models are those of training code of one's own.
+        """
+        manifest = read_manifest(self.folder)
+        inputs, shape = manifest.get("inputs"), tuple(int(str(one)) for one in _listed(manifest.get("input_shape")))
+        if not isinstance(inputs, dict):
+            raise InputError(f"{self.folder} does not say how features were scaled; run it again with this version")
+        config = read_config(self.folder / CONFIG)
+        if config.own.train is not None:
+            raise InputError("the models of training code of your own are arrays: predict with result.model(client)")
+        x = scaling_from(inputs).apply(_raw_rows(rows, columns_from(_listed(inputs.get("columns"))), shape))
+        if not np.isfinite(x).all():
+            row = int(np.argmin(np.isfinite(x).reshape(len(x), -1).all(axis=1)))
+            raise InputError(f"row {row} has a gap, or no finite number, where training had none; fill it")
+        model = self.model(client_id)
+        if isinstance(model, dict):
+            trainer = trainer_of(config, shape, len(self.classes))
+            scores = trainer.features(trainer.layout.flat(model), x)[1]
+        else:
+            from fielding.training.torch_module import class_scores
+
+            is_dense = config.model.factory is None and config.model.name in DENSE
+            scores = class_scores(model, x, is_dense=is_dense)
+        if not proba:
+            return np.asarray(np.array(self.classes)[scores.argmax(axis=1)])
+        likely = np.exp(scores.astype(np.float64) - scores.max(axis=1, keepdims=True))
+        return np.asarray(likely / likely.sum(axis=1, keepdims=True))
+
     def column(self, name: str) -> tuple[list[int], list[float]]:
         """Return a figure over the rounds that have it: the rounds, and its values.
 
@@ -345,6 +404,22 @@ class Result(Results):
             raise unknown_name("figure", name, known)
         pairs = [(row["round"], row[name]) for row in self.rounds if isinstance(row.get(name), (int, float))]
         return [int(str(at)) for at, _ in pairs], [float(str(value)) for _, value in pairs]
+
+
+def _listed(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def _raw_rows(rows: Any, columns: tuple[InputColumn, ...], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """Return samples of a DataFrame or an array as raw features, shape ``(n_samples, *shape)``."""
+    if hasattr(rows, "columns") or callable(getattr(rows, "to_pandas", None)):
+        if not columns:
+            raise InputError("the samples of this run were no table; give an array of features instead of a DataFrame")
+        return rows_from_frame(rows, columns)
+    x = np.array(rows)  # a copy: scaling uses it up
+    if x.dtype.kind not in "biuf" or x.shape[1:] != shape or not x.size:
+        raise InputError(f"rows have shape {x.shape} and type {x.dtype}; give numbers of shape (n_samples, *{shape})")
+    return x
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

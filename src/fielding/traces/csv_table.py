@@ -264,12 +264,16 @@ _MONTH = re.compile(r"[0-9]{4}-[0-9]{2}")
 
 
 class CellError(InputError):
-    """A text in a column that cannot be what it should be; ``wanted`` ends a sentence that starts with the text."""
+    """A text in a column that cannot be what it should be; ``wanted`` ends a sentence that starts with the text.
 
-    def __init__(self, at: int, wanted: str) -> None:
+    ``at``: its position among the texts at hand; a negative one, that many before the first of them, needs ``got``.
+    """
+
+    def __init__(self, at: int, wanted: str, got: str | None = None) -> None:
         super().__init__(f"position {at}: {wanted}")
         self.at = at
         self.wanted = wanted
+        self.got = got
 
 
 class CsvColumn(Protocol):
@@ -329,7 +333,7 @@ def fill_columns(
             try:
                 column.add(cells[place])
             except CellError as error:
-                got, name = cells[place][error.at], table.header[place]
+                got, name = cells[place][error.at] if error.got is None else error.got, table.header[place]
                 raise table.mistake(n_rows + error.at, name, got=got, wanted=error.wanted) from None
         n_rows += len(rows)
         if on_rows is not None:

@@ -49,6 +49,9 @@ MOST_CLIENTS, MOST_PAIRS = 200, 300  # clients that are looked at, and pairs of 
 AT_A_TIME = 40  # pairs of one interval that are taken before others of the next: no single interval shall speak for all
 LEAST_IN_CELL, MOST_IN_CELL = 10, 40
 """Samples without which a cell is left out, and samples of a cell that the probe looks at."""
+LEAST_SKILL = 0.1
+"""Share of what the most frequent label gets wrong that the probe must get right for a "no" to count."""
+HALF_APART = "pairs half of the time apart"
 TRAINING_PART, LEAST_TRAINED, MOST_TRAINED = 4, 20, 6000
 """One in so many samples of the first half of the time trains the probe, and so many at least and at most."""
 POOL_ADVICE = (
@@ -173,8 +176,10 @@ class Finding:
         return self.is_open or self.verdict.startswith("perhaps")
 
 
-def assess(kind: Kind, difference: float | None, excess: float | None, n_pairs: int) -> Finding:
-    """Return what a measured difference means.
+def assess(
+    kind: Kind, difference: float | None, excess: float | None, n_pairs: int, *, pairs: str = "pairs"
+) -> Finding:
+    """Return what a measured difference means; ``pairs``: what was compared, in words.
 
     Examples
     --------
@@ -188,7 +193,9 @@ def assess(kind: Kind, difference: float | None, excess: float | None, n_pairs: 
     little = LITTLE if kind == "labels" else LITTLE_SHIFT
     surely = "yes" if difference >= little else "yes, but little"
     answer = surely if excess >= SURE else "perhaps" if excess >= UNSURE else "no"
-    basis = f"{difference:.2g} times what sampling alone gives ({n_pairs:,} pairs, {excess:.1f} standard errors above)"
+    basis = (
+        f"{difference:.2g} times what sampling alone gives ({n_pairs:,} {pairs}, {excess:.1f} standard errors above)"
+    )
     return Finding(difference=difference, excess=excess, n_pairs=n_pairs, verdict=f"{answer}: {basis}")
 
 
@@ -231,6 +238,20 @@ def advise(*places: Mapping[str, Finding], has_features: bool) -> str:
     return f'{what} beyond sampling noise: method "global"; clusters would only dilute training'
 
 
+def answer_drift(trace: TraceDescription, over_time: Mapping[str, Finding]) -> str:
+    """Return in a line whether anything drifts: label shares, else inputs or what labels mean."""
+    by_labels = drift_verdict(trace)
+    if by_labels.startswith(("yes", "cannot")):
+        return by_labels
+    _, _, basis = by_labels.partition(": ")
+    changing = [NAMES[kind] for kind in KINDS if over_time[kind].is_sure]
+    if changing:
+        return f"yes: {' and '.join(changing)} change; from one interval to the next {basis}"
+    if any(over_time[kind].is_open for kind in KINDS[1:]):
+        return f"not in labels, beyond that it cannot be told from here, ask `fielding recommend`: {basis}"
+    return by_labels
+
+
 NAMES: dict[str, str] = {"labels": "label mixes", "inputs": "inputs", "meanings": "meanings of labels"}
 
 
@@ -270,11 +291,11 @@ def judge_grouping(between: Mapping[str, Finding]) -> str:
     beyond = [NAMES[kind] for kind in KINDS[1:] if between[kind].matters]
     if beyond:
         return f"yes: {' and '.join(beyond)} differ between clients, which one model cannot serve alike"
-    try_it = "`fielding recommend` tries both"
+    try_it = "ask `fielding recommend`"
     if between["labels"].is_sure:
         return f"perhaps: label mixes differ between clients, which a correction mends without groups, too; {try_it}"
     if any(one.is_unclear for one in between.values()):
-        return f"cannot be told: it is not clear whether clients differ; {try_it}"
+        return f"cannot be told from here: it is not clear whether clients differ; {try_it}"
     return "no: clients do not differ beyond sampling noise, and groups would only dilute training"
 
 
@@ -311,7 +332,10 @@ def diagnose_drift(
     interval_of = trace.interval_of(description.interval, align=description.align)
     ratio = description.drift / description.noise if description.drift is not None and description.noise else None
     over_time = {"labels": assess("labels", ratio, description.excess, description.n_pairs)}
-    between = {"labels": _compare_labels(trace, interval_of)}
+    _, neighbours, halves = pair_cells(trace, interval_of, least=MIN_SAMPLES)
+    between, later = {"labels": _compare_labels(trace, neighbours)}, _compare_labels(trace, halves, HALF_APART)
+    if later.is_sure and (later.excess or 0.0) > (over_time["labels"].excess or 0.0):
+        over_time["labels"] = later
     is_counted = trace.count is not None and int(trace.count.max()) > 1
     has_features = trace.x is not None and not is_counted and trace.x.dtype.kind in "fiub" and trace.x.size > 0
     n_trained, n_compared, accuracy = 0, 0, None
@@ -330,7 +354,7 @@ def diagnose_drift(
         is_usable = np.ones(trace.n_rows, dtype=np.bool_)
         is_usable[trained] = False
         pairs = pair_cells(trace, interval_of, least=LEAST_IN_CELL, most=MOST_IN_CELL, is_usable=is_usable)
-        rows = np.union1d(pairs[0].rows(), pairs[1].rows())
+        rows = np.unique(np.concatenate([some.rows() for some in pairs]))
         labels = trace.y[rows]
         with ONE_BLAS_THREAD:
             components = _compress(x, rows, compression)
@@ -341,8 +365,12 @@ def diagnose_drift(
                 strength=compression.strength,
             )
             predicted, groups = probe.predict(components), probe.group(components)
-        for place, some in zip((over_time, between), pairs, strict=True):
-            shifts = np.full((len(some), 7), np.nan)
+        n_trained, n_compared = int(trained.size), int(rows.size)
+        accuracy = float((predicted == labels).mean()) if n_compared else None
+        usual = float(np.bincount(labels).max() / n_compared) if n_compared else 1.0
+        apart: dict[str, Finding] = {}
+        for place, some in zip((over_time, between, apart), pairs, strict=True):
+            shifts = np.full((len(some), 8), np.nan)
             for row, (first, second) in enumerate(zip(some.first, some.second, strict=True)):
                 at = np.searchsorted(rows, np.concatenate([first, second]))
                 is_second = np.arange(at.size) >= first.size
@@ -350,11 +378,18 @@ def diagnose_drift(
                 measured = [input_shift(components[at], one, is_second) for one in (mine, guessed, grouped)]
                 for seen in (guessed, grouped):
                     measured += [count_shift(seen, mine, is_second), count_shift(mine, seen, is_second)]
+                measured.append(input_shift(components[at], np.zeros_like(mine), is_second))
                 shifts[row] = [np.nan if one is None else one for one in measured]
                 on_pair(1)
-            place.update(inputs=_assess_inputs(shifts), meanings=_assess_meanings(shifts))
-        n_trained, n_compared = int(trained.size), int(rows.size)
-        accuracy = float((predicted == labels).mean()) if n_compared else None
+            words = HALF_APART if place is apart else "pairs"
+            place.update(inputs=_assess_inputs(shifts, words), meanings=_assess_meanings(shifts, words))
+            is_weak = accuracy is not None and accuracy - usual < LEAST_SKILL * (1.0 - usual)
+            if is_weak and place["meanings"].verdict.startswith("no"):
+                skill = f"it is right in {accuracy:.0%}, the most frequent label is {usual:.0%}"
+                place["meanings"] = open_finding(f"from here: the probe is too weak, {skill}", n_pairs=len(some))
+        for kind, found in apart.items():  # a change that came once is seen by few neighbours
+            if found.is_sure and (found.excess or 0.0) > (over_time[kind].excess or 0.0):
+                over_time[kind] = found
     return DriftDiagnosis(
         over_time=over_time,
         between_clients=between,
@@ -365,9 +400,8 @@ def diagnose_drift(
     )
 
 
-def _compare_labels(trace: Trace, interval_of: Counts) -> Finding:
-    """Return whether label mixes differ between clients in the same interval."""
-    _, pairs = pair_cells(trace, interval_of, least=MIN_SAMPLES)
+def _compare_labels(trace: Trace, pairs: "Pairs", words: str = "pairs") -> Finding:
+    """Return whether label mixes differ within pairs of cells."""
     if not len(pairs):
         return assess("labels", None, None, 0)
     first, second = (
@@ -379,7 +413,7 @@ def _compare_labels(trace: Trace, interval_of: Counts) -> Finding:
     distances, expected = np.abs(shares_of(first) - shares_of(second)).sum(axis=1), dealt_distance(first, second)
     # One label alone cannot be dealt in two ways.
     ratio = float(distances.sum() / expected.sum()) if expected.any() else 1.0
-    return assess("labels", ratio, standard_errors(distances - expected), len(pairs))
+    return assess("labels", ratio, standard_errors(distances - expected), len(pairs), pairs=words)
 
 
 def _compress(x: Raw, rows: Counts, compression: Compression) -> Features:
@@ -390,7 +424,7 @@ def _compress(x: Raw, rows: Counts, compression: Compression) -> Features:
     return found
 
 
-def _assess_inputs(shifts: Matrix) -> Finding:
+def _assess_inputs(shifts: Matrix, pairs: str) -> Finding:
     """Return whether inputs differ, given the label, given the prediction, and within groups found without labels.
 
     Given the label alone, exchanged labels would look like other inputs; given the prediction alone, another label mix
@@ -398,23 +432,28 @@ def _assess_inputs(shifts: Matrix) -> Finding:
     """
     # Two sides that share no group differ so much that groups tell nothing more.
     in_groups = np.where(np.isnan(shifts[:, 2]), shifts[:, 1], shifts[:, 2])
-    return assess("inputs", *_smallest(shifts[:, 0], shifts[:, 1], in_groups))
+    return assess("inputs", *_smallest(shifts[:, 0], shifts[:, 1], in_groups), pairs=pairs)
 
 
-def _assess_meanings(shifts: Matrix) -> Finding:
+def _assess_meanings(shifts: Matrix, pairs: str) -> Finding:
     """Return whether labels mean something else, where inputs are alike.
 
     What a label is taken for must change, which another label mix does not do, and so must what is called so. What
     it is taken for: by the probe, or by groups that were found without labels, for where clients contradict each
-    other a probe that learned from all of them cannot tell their labels apart.
+    other a probe that learned from all of them cannot tell their labels apart. Nor can it tell apart what they
+    contradict each other in, if it errs as often in one as in the other; then the inputs of a label say it, which
+    differ where inputs as a whole do not, and whatever the label mix does are alike while labels mean the same.
     """
-    calm = shifts[shifts[:, 1] <= CALM]
-    if calm.shape[0] < FEWEST_PAIRS <= shifts.shape[0]:
+    calm, alike = shifts[shifts[:, 1] <= CALM], shifts[(shifts[:, 7] <= CALM) & ~(shifts[:, 2] > CALM)]
+    by_label = _smallest(alike[:, 0], 1.0 + alike[:, 0] - alike[:, 7])
+    known = [by_label] if by_label[2] >= FEWEST_PAIRS else []
+    if calm.shape[0] < FEWEST_PAIRS <= shifts.shape[0] and not known:
         why = f"apart from inputs: they are alike in {calm.shape[0]:,} of {shifts.shape[0]:,} pairs"
         return open_finding(why, n_pairs=calm.shape[0])
     by_probe, by_groups = _smallest(calm[:, 3], calm[:, 4]), _smallest(calm[:, 5], calm[:, 6])
-    known = [one for one in (by_probe, by_groups) if one[2] >= FEWEST_PAIRS] or [by_groups]
-    return assess("meanings", *max(known, key=lambda one: -np.inf if one[1] is None else one[1]))
+    known += [one for one in (by_probe, by_groups) if one[2] >= FEWEST_PAIRS]
+    surest = max(known or [by_groups], key=lambda one: -np.inf if one[1] is None else one[1])
+    return assess("meanings", *surest, pairs=pairs)
 
 
 def _smallest(*columns: Vector) -> tuple[float | None, float | None, int]:
@@ -451,12 +490,12 @@ class Pairs:
 
 def pair_cells(
     trace: Trace, interval_of: Counts, *, least: int, most: int | None = None, is_usable: Mask | None = None
-) -> tuple[Pairs, Pairs]:
+) -> tuple[Pairs, Pairs, Pairs]:
     """Choose pairs of cells to compare, at a bounded cost; the same for equal traces.
 
     ``least``: samples without which a cell is left out; ``most``: rows that are taken of a cell, chosen by their hash.
-    Returns pairs over time (adjacent intervals of one client) and between clients (two clients in the same interval; no
-    cell is in two of these).
+    Returns pairs over time (adjacent intervals of one client), between clients (two clients in the same interval), and
+    of a client half of its time apart; of the latter two, no cell is in two pairs.
     """
     keys = np.array([client_key(client_id) for client_id in trace.client_ids], dtype=np.uint64)
     is_chosen = np.zeros(keys.size, dtype=np.bool_)
@@ -489,7 +528,16 @@ def pair_cells(
     sizes = np.diff(starts, append=by_interval.size)
     rank = np.arange(by_interval.size) - np.repeat(starts, sizes)
     left = np.flatnonzero((rank % 2 == 0) & (rank + 1 < np.repeat(sizes, sizes)))
-    return pairs(chosen, chosen + 1), pairs(by_interval[left], by_interval[left + 1])
+    begins = np.flatnonzero(np.diff(client, prepend=-1))
+    n_cells = np.diff(begins, append=client.size)
+    half = np.repeat(n_cells // 2, n_cells)
+    early = np.flatnonzero((np.arange(client.size) - np.repeat(begins, n_cells) < half) & (half > 1))
+    early = early[_take_in_turn(interval[early], order[early], MOST_PAIRS)]
+    return (
+        pairs(chosen, chosen + 1),
+        pairs(by_interval[left], by_interval[left + 1]),
+        pairs(early, early + half[early]),
+    )
 
 
 def _take_in_turn(interval: Counts, order: Counts, most: int) -> Counts:

@@ -22,17 +22,31 @@ from fielding.traces.csv_table import (
     sort_ids,
     time_parser,
 )
-from fielding.traces.importers import TEXT_FEATURES, hash_texts
+from fielding.traces.features import TEXT_FEATURES, InputColumn, encode_frame, frame_features, hash_texts
 from fielding.traces.intervals import epoch_seconds
 from fielding.traces.npz_file import Array
 from fielding.traces.pool import Pool
 
-MOST_CATEGORIES = 200
-"""Distinct texts of a column that become a feature each; a column with more holds names or sentences."""
 MOST_FRACTION_CLASSES = 0.5
 """Share of the rows that may have a label of their own: where more do, the label is an id or a quantity."""
 _IMAGE_CHANNELS = (1, 3, 4)
-_LARGEST = float(np.finfo(np.float32).max)
+
+
+def rows_from_frame(frame: Any, columns: Sequence[InputColumn]) -> Features:
+    """Return the rows of a DataFrame as the raw features that these columns became; other columns do not matter."""
+    frame = plain_frame(frame, [one.name for one in columns])
+    for one in columns:
+        _column(frame, one.name)
+    return encode_frame(frame, columns)
+
+
+def read_features(
+    frame: Any, names: Sequence[str], text: str | None, n_text_features: int
+) -> tuple[tuple[InputColumn, ...], Features | None]:
+    """Return what became of the columns that say what samples look like, and their features; see `frame_features`."""
+    for name in [*names, *([] if text is None else [text])]:
+        _column(frame, name)  # is there, and once
+    return frame_features(frame, names, text, n_text_features)
 
 
 def plain_frame(frame: Any, named: Iterable[str | None]) -> Any:
@@ -168,51 +182,6 @@ def read_counts(frame: Any, name: str) -> Counts:
     if numbers.dtype.kind not in "iuf" or (numbers != np.floor(numbers)).any():
         raise InputError(f"column {echo(name)} holds no whole numbers; a count is one")
     return numbers.astype(np.int64)
-
-
-def read_feature(frame: Any, name: str) -> Features:
-    """Return a column as features, shape ``(n_rows, n)``.
-
-    A number stays one; a gap becomes 0, and one more feature tells where the gaps are. Truth values are 0 and 1, texts
-    and categories one feature per distinct value, rising; a gap is none of them.
-    """
-    column = _column(frame, name)
-    is_gap = column.isna().to_numpy()
-    kind = getattr(column.dtype, "kind", "O")
-    if kind in "mM" or getattr(column.dtype, "tz", None) is not None:
-        raise InputError(
-            f"feature {echo(name)} holds dates; make numbers of it (df[{name!r}].dt.hour), or leave it out of features"
-        )
-    categories = getattr(getattr(column, "cat", None), "categories", None)
-    if categories is None and kind in "biuf":
-        numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        numbers = np.where(is_gap, 0.0, numbers)
-        if not np.isfinite(numbers).all() or float(np.abs(numbers).max()) > _LARGEST:
-            row = int(np.argmax(~np.isfinite(numbers) | (np.abs(numbers) > _LARGEST)))
-            raise InputError(f"feature {echo(name)} in row {row} is {numbers[row]}; give finite numbers up to 3e38")
-        columns = [numbers, is_gap.astype(np.float64)] if is_gap.any() else [numbers]
-        return np.stack(columns, axis=1).astype(np.float32)
-    values = column[~is_gap].tolist()
-    if any(not isinstance(one, (str, int, float, bool, np.generic)) for one in values):
-        odd = next(one for one in values if not isinstance(one, (str, int, float, bool, np.generic)))
-        raise InputError(f"feature {echo(name)} holds {echo(odd)}; give numbers or texts, or leave it out of features")
-    texts = [str(one) for one in values]
-    known = sorted(set(texts)) if categories is None else [str(one) for one in categories]
-    if len(known) > MOST_CATEGORIES:
-        raise InputError(
-            f"feature {echo(name)} has {len(known):,} different texts, the most is {MOST_CATEGORIES}; give it as "
-            "text=, or leave it out of features"
-        )
-    place = {one: at for at, one in enumerate(known)}
-    found = np.zeros((is_gap.size, max(1, len(known))), dtype=np.float32)
-    found[np.flatnonzero(~is_gap), [place[one] for one in texts]] = 1.0
-    return found
-
-
-def read_text(frame: Any, name: str, n_features: int) -> Features:
-    """Return the words of a column of sentences, hashed; a gap has none."""
-    column = _column(frame, name)
-    return hash_texts([str(one) for one in column.where(~column.isna(), "").tolist()], n_features)
 
 
 def pool_from_arrays(x: npt.ArrayLike, y: npt.ArrayLike, classes: Sequence[str] | None = None) -> Pool:

@@ -1,5 +1,6 @@
 """What a file of one's own holds, guessed: which column says what, and into which intervals its time is cut."""
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ import numpy as np
 from fielding.config.keys import TraceSection
 from fielding.errors import FileFormatError, InputError, echo
 from fielding.traces.csv_table import open_table, time_parser
+from fielding.traces.features import GAPS, MOST_CATEGORIES
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.importers import FEW_VALUES, Columns
 from fielding.traces.intervals import LAST_MOMENT, parse_span
@@ -54,6 +56,7 @@ STEPS = (
 """Intervals to choose from."""
 FEWEST_INTERVALS, MOST_INTERVALS = 8, 200
 ENOUGH = 20  # samples of a client in an interval, so that its label mix can be told
+FEWEST_IN_CATEGORY = 5  # rows of each value of a column, on average, that is taken for a category
 SHORTEST_SPAN = 1e-6  # times that differ by less are the same
 USUAL_ROUNDS, LONGEST_GAP, INTERVALS_IN_WINDOW = 200, 20, 5
 MOST_PARTICIPANTS = 20
@@ -231,18 +234,28 @@ def _reason_against(one: ColumnSample) -> str | None:
     """Return why a column is no feature, None if it can be one."""
     if "," in one.name or "*" in one.name or one.name != one.name.strip() or not one.name:
         return "its name cannot stand in a list"
-    if one.numbers is None:
-        has_gaps = any(cell.strip().lower() in ("", "nan", "na", "null", "none", "inf") for cell in one.cells)
-        return "empty cells" if has_gaps and _finite_numbers([c for c in one.cells if _is_number(c)]) else "no numbers"
-    if one.n_distinct == 1:
+    known = ColumnSample(name=one.name, cells=[cell for cell in one.cells if cell not in GAPS])
+    if not known.cells:
+        return "empty"
+    if known.n_distinct == 1 and len(known.cells) == len(one.cells):
         return "always the same"
-    if _plain(one.name) in COUNTS and not any(number % 1.0 for number in one.numbers):
+    if known.numbers is None:
+        if known.is_date:
+            return "dates"
+        if any(_finite_numbers([cell]) is None and _is_infinite(cell) for cell in known.cells):
+            return "infinite numbers"
+        is_many = known.n_distinct > min(MOST_CATEGORIES, max(2, len(known.cells) // FEWEST_IN_CATEGORY))
+        return f"{known.n_distinct:,} different texts" if is_many else None
+    if _plain(one.name) in COUNTS and not any(number % 1.0 for number in known.numbers):
         return "a number of equal samples, and such rows cannot be trained on"
     return "counts the rows" if one.is_row_number else None
 
 
-def _is_number(cell: str) -> bool:
-    return _finite_numbers([cell]) is not None
+def _is_infinite(cell: str) -> bool:
+    try:
+        return math.isinf(float(cell))
+    except ValueError:
+        return False
 
 
 def _by_name(role: str, left: Sequence[ColumnSample]) -> ColumnSample | None:

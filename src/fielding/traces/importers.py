@@ -1,17 +1,15 @@
 """CSV and ``.npz`` files of others, with columns that the user names, turned into a trace or a pool of samples."""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
 
-from fielding._typing import Codes, Counts, Features, Vector
-from fielding.errors import FileFormatError, InputError, OptionError, echo
+from fielding._typing import Counts, Features, Vector
+from fielding.errors import FileFormatError, InputError, echo
 from fielding.traces.csv_table import (
     TEXTS,
     CellError,
@@ -24,7 +22,6 @@ from fielding.traces.csv_table import (
     encode_ids,
     encode_texts,
     fill_columns,
-    number_parser,
     open_table,
     parse_ids,
     plain_numbers,
@@ -34,18 +31,21 @@ from fielding.traces.csv_table import (
     time_parser,
     whole_numbers,
 )
+from fielding.traces.features import (
+    TEXT_FEATURES,
+    FeatureColumn,
+    HashedTexts,
+    InputColumn,
+    columns_from,
+    frame_features,
+    hash_texts,
+    text_column,
+)
 from fielding.traces.intervals import epoch_seconds
 from fielding.traces.npz_file import Array, array_names, missing_name, read_arrays
-from fielding.traces.parquet_file import column_names, is_parquet, read_columns
+from fielding.traces.parquet_file import column_names, is_parquet, read_columns, read_frame
 from fielding.traces.pool import Pool
 from fielding.traces.trace import Trace, concepts_of
-
-TEXT_FEATURES = 512  # buckets that words are hashed into by default
-MOST_FEATURES = 1 << 20
-LARGEST_CACHE = 1_000_000  # distinct words that are remembered at most; beyond, they are hashed again
-
-_WORD = re.compile(r"[^\W_]+")
-_CHUNK = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +64,9 @@ class Columns:
     count
         How many equal samples the row stands for; None if each row is one. Rows with a count of 0 are left out.
     features
-        What the sample looks like: columns of finite numbers, each a feature; in a CSV file ``acc_*`` stands for all
-        columns that begin so. Of an ``.npz`` file the array ``x`` is taken if neither features nor text are named.
+        What the sample looks like: columns that become features as :meth:`fielding.Trace.from_dataframe` says, whatever
+        the file; ``acc_*`` stands for all columns that begin so. Of an ``.npz`` file they are arrays of finite numbers,
+        and the array ``x`` is taken if neither features nor text are named.
     text
         What the sample looks like in words: a column of texts, hashed into ``n_text_features`` features that follow the
         others.
@@ -195,7 +196,7 @@ def import_csv(
         trace, rows = _narrow(trace, counts, narrow)
     if note is not None:
         on_note(note)
-    return replace(trace, x=samples.matrix(rows))
+    return replace(trace, x=samples.matrix(rows), columns=samples.columns())
 
 
 @contextmanager
@@ -229,10 +230,12 @@ def import_npz(path: Path, columns: Columns, *, narrow: Narrow | None = None, on
     wanted = (columns.client, columns.time, columns.label, *counts)
     label = _label_array(array_names(path, wanted), columns)
     described = (*columns.features, *(() if columns.text is None else (columns.text,)))
-    optional = ("classes", "concept") if described else ("classes", "concept", "x")
+    optional = ("classes", "concept") if described else ("classes", "concept", "x", "columns")
     arrays = read_arrays(path, (columns.client, columns.time, label, *counts, *described), optional)
-    x = None if described else arrays.get("x")
-    return _trace_of(path, arrays, replace(columns, label=label), x=x, narrow=narrow, on_note=on_note)
+    with naming(path):
+        x = _array_features(arrays, columns) if described else arrays.get("x")
+        made_of = columns_from(arrays["columns"].tolist()) if "columns" in arrays else ()
+    return _trace_of(path, arrays, replace(columns, label=label), x, made_of, narrow=narrow, on_note=on_note)
 
 
 def import_parquet(
@@ -243,32 +246,35 @@ def import_parquet(
     text = () if columns.text is None else (columns.text,)
     table = CsvTable(path=path, header=column_names(path))
     columns = replace(columns, features=tuple(matching_columns(table, columns.features, [*taken, *text])))
-    arrays = read_columns(path, [*taken, *columns.features, *text])
-    return _trace_of(path, arrays, columns, narrow=narrow, on_note=on_note)
+    arrays = read_columns(path, taken)
+    with naming(path):
+        described = read_frame(path, [*columns.features, *text])
+        made_of, x = frame_features(described, columns.features, columns.text, columns.n_text_features)
+    return _trace_of(path, arrays, columns, x, made_of, narrow=narrow, on_note=on_note)
 
 
 def _trace_of(
     path: Path,
     arrays: dict[str, Array],
     columns: Columns,
+    x: Array | None,
+    made_of: tuple[InputColumn, ...],
     *,
-    x: Array | None = None,
     narrow: Narrow | None,
     on_note: OnNote,
 ) -> Trace:
-    """Return the trace that the arrays of a file make up; ``x`` are features that are there already."""
+    """Return the trace that the arrays of a file make up; ``x`` are its features, ``made_of`` the columns they were."""
     with naming(path):
         ids, client = encode_ids(arrays[columns.client])
         classes, y = _array_labels(columns.label, arrays[columns.label], arrays.get("classes"))
         counts = None if columns.count is None else whole_numbers("count", arrays[columns.count])
         check_labels(columns.label, classes, y.size if counts is None else int(counts.sum()))
         time, note = _array_times(columns.time, arrays[columns.time])
-        x = _array_features(arrays, columns) if columns.features or columns.text is not None else x
         concept = concepts_of(arrays)
         trace = Trace(client_ids=tuple(ids), client=client, time=time, y=y, classes=classes, x=x, concept=concept)
         n_rows = trace.n_rows
         trace, rows = _narrow(trace, counts, narrow)
-        trace = replace(trace, x=x if x is None or trace.n_rows == n_rows else x[rows])
+        trace = replace(trace, x=x if x is None or trace.n_rows == n_rows else x[rows], columns=made_of)
     if note is not None:
         on_note(note)
     return trace
@@ -365,9 +371,6 @@ def _array_times(name: str, times: Array) -> tuple[Vector, str | None]:
     return epoch_seconds(seconds[codes], name=name)
 
 
-_LARGEST = float(np.finfo(np.float32).max)
-
-
 class CsvFeatures:
     """The columns of a CSV file that make up the features of its samples.
 
@@ -378,28 +381,33 @@ class CsvFeatures:
     def __init__(
         self, table: CsvTable, *, names: Sequence[str], text: str | None, n_text_features: int, taken: Sequence[str]
     ) -> None:
-        self._names = matching_columns(table, names, [*taken, text])
-        self._numbers = [FeatureColumn() for _ in self._names]
+        self._columns = [FeatureColumn(name) for name in matching_columns(table, names, [*taken, text])]
+        self._text = "" if text is None else text
         self._texts = None if text is None else HashedTexts(n_text_features)
-        self.wanted: list[tuple[int, CsvColumn]] = [
-            (table.position(name), column) for name, column in zip(self._names, self._numbers, strict=True)
-        ]
-        if text is not None and self._texts is not None:
-            self.wanted.append((table.position(text), self._texts))
+        self.wanted: list[tuple[int, CsvColumn]] = [(table.position(one.name), one) for one in self._columns]
+        if self._texts is not None:
+            self.wanted.append((table.position(self._text), self._texts))
+
+    def columns(self) -> tuple[InputColumn, ...]:
+        """Return what the columns became."""
+        found = [one.column() for one in self._columns]
+        return (*found, *(() if self._texts is None else (text_column(self._text, self._texts.n_features),)))
 
     def matrix(self, rows: Counts) -> Features | None:
         """Return the features of some rows, shape ``(n_rows, n_features)``, or None if no columns were named."""
         if not self.wanted:
             return None
         texts = None if self._texts is None else self._texts.features(rows)
-        if texts is not None and not self._numbers:
+        if texts is not None and not self._columns:
             return texts
-        n_texts = 0 if texts is None else texts.shape[1]
-        matrix = np.empty((rows.size, len(self._numbers) + n_texts), dtype=np.float32)
-        for at, column in enumerate(self._numbers):
-            matrix[:, at] = column.values()[rows]
+        matrix = np.empty((rows.size, sum(one.n_features for one in self.columns())), dtype=np.float32)
+        first = 0
+        for column in self._columns:
+            part = column.features(rows)
+            matrix[:, first : first + part.shape[1]] = part
+            first += part.shape[1]
         if texts is not None:
-            matrix[:, len(self._numbers) :] = texts
+            matrix[:, first:] = texts
         return matrix
 
 
@@ -419,101 +427,3 @@ def matching_columns(table: CsvTable, names: Sequence[str], taken: Sequence[str 
         if found.count(name) > 1:
             raise FileFormatError(f"{table.path}: feature {echo(name)} is named twice; name it once")
     return found
-
-
-class FeatureColumn:
-    """A column of numbers that become one feature of every sample."""
-
-    def __init__(self) -> None:
-        self._parse = number_parser("feature")
-        self._parts: list[Features] = []
-
-    def add(self, texts: Sequence[str]) -> None:
-        """Take the next texts of the column, all of them finite numbers."""
-        numbers = self._parse(texts)
-        if float(np.abs(numbers).max()) > _LARGEST:
-            at = int(np.abs(numbers).argmax())
-            raise CellError(at, f"too large for a feature; the most is {_LARGEST:.3g}")
-        self._parts.append(numbers.astype(np.float32))
-
-    def values(self) -> Features:
-        """Return the number of every row."""
-        return np.concatenate(self._parts)
-
-
-class HashedTexts:
-    """Texts as they come, each kept as the signed buckets of its words; dense features are made when asked for.
-
-    A word is a run of letters and digits, in lower case. Its bucket and its sign follow from its bytes alone (BLAKE2b),
-    so the same text has the same features in every process and wherever it stands. The features of a text are the sums
-    of its signs per bucket, scaled to length 1; a text without words is all zeros.
-
-    Examples
-    --------
-    >>> texts = HashedTexts(8)
-    >>> texts.add(["Fix the build", "fix THE build!", ""])
-    >>> rows = texts.features()
-    >>> rows.shape, bool((rows[0] == rows[1]).all()), round(float(np.linalg.norm(rows[0])), 6), rows[2].any().item()
-    ((3, 8), True, 1.0, False)
-    """
-
-    def __init__(self, n_features: int = TEXT_FEATURES) -> None:
-        if isinstance(n_features, bool) or not 1 <= n_features <= MOST_FEATURES:
-            raise OptionError(f"{echo(n_features)} text features were asked for; give 1 to {MOST_FEATURES}")
-        self.n_features = n_features
-        self._known: dict[str, int] = {}
-        self._codes: list[Codes] = []
-        self._lengths: list[Codes] = []
-
-    def __len__(self) -> int:
-        return sum(part.size for part in self._lengths)
-
-    def add(self, texts: Sequence[str]) -> None:
-        """Take the next texts."""
-        if len(self._known) > LARGEST_CACHE:
-            self._known.clear()
-        known = self._known
-        words = [_WORD.findall(text.lower()) for text in texts]
-        codes = [known[word] if word in known else self._learn(word) for row in words for word in row]
-        self._codes.append(np.array(codes, dtype=np.int32))
-        self._lengths.append(np.fromiter(map(len, words), dtype=np.int32, count=len(words)))
-
-    def _learn(self, word: str) -> int:
-        """Return the bucket of a word, from 1, negative for the sign minus."""
-        # Not hash(): that differs between processes. Texts of fixed width may hold halves of surrogate pairs.
-        number = int.from_bytes(blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
-        bucket = number % self.n_features + 1
-        code = -bucket if number >> 63 else bucket
-        self._known[word] = code
-        return code
-
-    def features(self, rows: Counts | None = None) -> Features:
-        """Return the features of all texts, or of some rows in their order, shape ``(n_texts, n_features)``."""
-        codes = np.concatenate([*self._codes, np.empty(0, dtype=np.int32)])
-        lengths = np.concatenate([*self._lengths, np.empty(0, dtype=np.int32)]).astype(np.int64)
-        begins = np.cumsum(lengths) - lengths
-        wanted = np.arange(lengths.size, dtype=np.int64) if rows is None else rows
-        features = np.zeros((wanted.size, self.n_features), dtype=np.float32)
-        step = max(1, _CHUNK * TEXT_FEATURES // self.n_features)
-        for start in range(0, wanted.size, step):
-            part = wanted[start : start + step]
-            sizes = lengths[part]
-            row = np.repeat(np.arange(sizes.size, dtype=np.int64), sizes)
-            place = np.arange(row.size, dtype=np.int64) + np.repeat(begins[part] - (np.cumsum(sizes) - sizes), sizes)
-            signed = codes[place].astype(np.int64)
-            cells = row * self.n_features + np.abs(signed) - 1
-            sums = np.bincount(cells, weights=np.sign(signed), minlength=sizes.size * self.n_features)
-            dense = sums.reshape(sizes.size, self.n_features)
-            norms = np.sqrt((dense * dense).sum(axis=1, keepdims=True))
-            features[start : start + step] = (dense / np.where(norms > 0.0, norms, 1.0)).astype(np.float32)
-        return features
-
-
-def hash_texts(texts: Sequence[str], n_features: int = TEXT_FEATURES) -> Features:
-    """Return the hashed words of each text, in any language that separates words, rows of length 1.
-
-    Shape ``(n_texts, n_features)``; fewer features make more words share one.
-    """
-    hashed = HashedTexts(n_features)
-    hashed.add(texts)
-    return hashed.features()

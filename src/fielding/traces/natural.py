@@ -4,8 +4,9 @@ import numpy as np
 
 from fielding._typing import Counts, Membership
 from fielding.errors import InputError, OptionError, echo
+from fielding.traces.features import may_have_gaps
 from fielding.traces.histograms import WindowPlan
-from fielding.traces.pool import Pool
+from fielding.traces.pool import Blocks, Pool, Scaling
 from fielding.traces.schedule import Schedule, sort_schedule
 from fielding.traces.trace import Trace
 
@@ -37,12 +38,21 @@ def natural_schedule(
         )
     interval = trace.interval_of(plan.interval, align=plan.align)
     blocks = None if block is None else trace.blocks_of(block, fold=fold)
-    pool = Pool(x=trace.x, y=trace.y.astype(np.int32), classes=trace.classes, blocks=blocks)
+    pool = pool_of(trace, blocks)
     look = np.zeros(trace.n_rows, dtype=np.int16)
     columns = (trace.client, interval, np.arange(trace.n_rows), trace.y, look)
     n_intervals = int(interval.max()) + 1
     concepts = _true_concepts(trace, interval, n_intervals)
     return pool, sort_schedule(trace.client_ids, n_intervals, columns=columns, concepts=concepts)
+
+
+def pool_of(trace: Trace, blocks: Blocks | None = None) -> Pool:
+    """Return the samples of a trace with features as a pool; gaps become 0 until it is known who sees what first."""
+    if trace.x is None:
+        raise InputError("the trace has labels but no features; training needs x, one row per sample")
+    gaps = may_have_gaps(trace.columns)
+    scaling = Scaling(gap=np.where(gaps, 0.0, np.nan)) if gaps.any() else None
+    return Pool(x=trace.x, y=trace.y.astype(np.int32), classes=trace.classes, blocks=blocks, scaling=scaling)
 
 
 def _true_concepts(trace: Trace, interval: Counts, n_intervals: int) -> Membership | None:

@@ -28,14 +28,24 @@ def read_columns(path: Path, names: Sequence[str]) -> dict[str, Array]:
 
     FileFormatError if a column is missing, a cell is empty, or a column holds anything else, such as lists.
     """
+    table = _read_named(path, names)
+    return {name: _as_array(path, name, table.column(name)) for name in names}
+
+
+def read_frame(path: Path, names: Sequence[str]) -> Any:
+    """Return columns of a Parquet file, gaps and categories among them, as a DataFrame of pandas."""
+    require("data", "pandas")
+    return _read_named(path, names).to_pandas()
+
+
+def _read_named(path: Path, names: Sequence[str]) -> Any:
     known = column_names(path)
     for name in names:
         if name not in known:
             raise missing_name(path, kind="column", name=name, known=known)
         if known.count(name) > 1:
             raise FileFormatError(f"{path} has {known.count(name)} columns {echo(name)}; rename all but one")
-    table = _read(path, names)
-    return {name: _as_array(path, name, table.column(name)) for name in names}
+    return _read(path, names)
 
 
 def sample_cells(path: Path, most_rows: int) -> dict[str, list[str]]:

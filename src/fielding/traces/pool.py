@@ -1,13 +1,13 @@
 """A pool: labelled samples with features, held once, from which schedules deal to clients."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Codes, Counts, Features, Mask, Vector
+from fielding._typing import Codes, Counts, Features, Json, Mask, Vector
 from fielding.errors import InputError
 from fielding.rng import Hashes, hashed
 from fielding.traces.npz_file import Array
@@ -21,14 +21,24 @@ _CHUNK = 1 << 22
 class Scaling:
     """How raw features become the float32 numbers that models see: ``(raw - shift) * factor``.
 
-    ``shift`` and ``factor``: one number for all features, or arrays that fit the shape of a sample.
+    ``shift`` and ``factor``: one number for all features, or arrays that fit the shape of a sample. ``gap``: what takes
+    the place of a missing number (NaN) of each feature, NaN for features without gaps; None if there are no gaps.
+
+    Examples
+    --------
+    >>> scaling = Scaling(shift=1.0, factor=2.0, gap=np.array([3.0, 0.0]))
+    >>> scaling.apply(np.array([[5.0, np.nan], [np.nan, 4.0]])).tolist()
+    [[8.0, -2.0], [4.0, 6.0]]
     """
 
     shift: float | Vector = 0.0
     factor: float | Vector = 1.0
+    gap: Vector | None = None
 
     def apply(self, raw: Array) -> Features:
         """Return the scaled features of some samples, in the same shape; the argument may be used up."""
+        if self.gap is not None:
+            raw = np.where(np.isnan(raw), self.gap, raw)
         if isinstance(self.shift, np.ndarray) or isinstance(self.factor, np.ndarray):
             # In float64: far from 0, float32 would lose what tells samples apart before the shift is taken off.
             return ((raw.astype(np.float64) - self.shift) * self.factor).astype(np.float32)
@@ -38,6 +48,37 @@ class Scaling:
         if self.factor != 1.0:
             rows *= np.float32(self.factor)
         return rows
+
+
+def scaling_record(scaling: Scaling) -> dict[str, Json]:
+    """Return a scaling as plain values: ``mean`` that is taken off, ``spread`` that is divided by, ``gap`` if any.
+
+    Examples
+    --------
+    >>> scaling_record(Scaling(shift=np.array([70.0, 0.5]), factor=np.array([0.1, 1.0]), gap=np.array([70.0, np.nan])))
+    {'mean': [70.0, 0.5], 'spread': [10.0, 1.0], 'gap': [70.0, None]}
+    """
+    record: dict[str, Json] = {
+        "mean": np.asarray(scaling.shift, dtype=np.float64).tolist(),
+        "spread": (1.0 / np.asarray(scaling.factor, dtype=np.float64)).tolist(),
+    }
+    if scaling.gap is not None:
+        record["gap"] = [float(one) if np.isfinite(one) else None for one in scaling.gap]
+    return record
+
+
+def scaling_from(record: Mapping[str, Json]) -> Scaling:
+    """Return the scaling of a record; a gap where none was known before becomes the mean that is taken off, if any."""
+
+    def numbers(name: str) -> float | Vector:
+        found = np.asarray(record[name], dtype=np.float64)
+        return found if found.ndim else float(found)
+
+    shift, gap = numbers("mean"), None
+    if "gap" in record or isinstance(shift, np.ndarray):
+        known = np.asarray(record.get("gap", np.nan), dtype=np.float64)  # None is NaN
+        gap = np.where(np.isnan(known), shift if isinstance(shift, np.ndarray) else np.nan, known)
+    return Scaling(shift=shift, factor=1.0 / numbers("spread"), gap=gap)
 
 
 PIXELS = Scaling(factor=1.0 / 255.0)  # bytes of images as numbers from 0 to 1
@@ -89,7 +130,8 @@ class Pool:
     y
         Label of each sample, as a position in ``classes``, shape ``(n_samples,)``.
     scaling
-        How raw features become numbers; bytes are taken as pixels by default.
+        How raw features become numbers; bytes are taken as pixels by default. NaN is allowed in features for which it
+        has a ``gap``.
     blocks
         Of a natural trace: samples of one block are all for training or all for testing. None: each by itself.
 
@@ -120,7 +162,7 @@ class Pool:
             row = int(np.argmax((self.y < 0) | (self.y >= len(self.classes))))
             raise InputError(f"y in row {row} is {int(self.y[row])}; it must lie between 0 and {len(self.classes) - 1}")
         if self.x.dtype.kind == "f":
-            _check_finite(self.x)
+            _check_finite(self.x, None if self.scaling is None else self.scaling.gap)
         # np.take would copy all of an array that is stored by column, for every batch.
         object.__setattr__(self, "x", self.x if self.x.flags.c_contiguous else np.ascontiguousarray(self.x))
         if self.scaling is None:
@@ -189,11 +231,13 @@ class Pool:
         return choose_test(len(self), self.blocks)
 
 
-def _check_finite(x: Array) -> None:
-    """Raise if a feature is not finite, looking at a memory map piece by piece."""
+def _check_finite(x: Array, gap: Vector | None) -> None:
+    """Raise if a feature is not finite, and no gap either, looking at a memory map piece by piece."""
     rows = max(1, _CHUNK // max(1, int(np.prod(x.shape[1:]))))
     for start in range(0, x.shape[0], rows):
-        is_finite = np.isfinite(x[start : start + rows].reshape(min(rows, x.shape[0] - start), -1)).all(axis=1)
+        part = x[start : start + rows]
+        is_known = np.isfinite(part) if gap is None else np.isfinite(part) | (np.isnan(part) & np.isfinite(gap))
+        is_finite = is_known.reshape(part.shape[0], -1).all(axis=1)
         if not is_finite.all():
             row = start + int(np.argmin(is_finite))
             raise InputError(f"x in row {row} holds NaN or infinity; every feature must be a finite number")
@@ -204,12 +248,33 @@ UNEQUAL = 100.0  # spreads that differ by more: the smaller features drown
 _NOTED_ROWS = 10_000
 
 
+def fill_gaps(pool: Pool, samples: Counts) -> Pool:
+    """Return the pool with gaps that become the mean of what some samples know of a feature; 0 if they know nothing.
+
+    Examples
+    --------
+    >>> x, y = np.array([[60.0], [80.0], [np.nan], [500.0]]), np.zeros(4, dtype=np.int32)
+    >>> pool = Pool(x=x, y=y, classes=("a",), scaling=Scaling(gap=np.zeros(1)))
+    >>> fill_gaps(pool, np.array([0, 1, 2])).features(np.array([2])).tolist()
+    [[70.0]]
+    """
+    scaling = pool.scaling or Scaling()
+    if scaling.gap is None:
+        return pool
+    at = np.flatnonzero(np.isfinite(scaling.gap))
+    known = pool.x[np.ix_(samples, at)].astype(np.float64)
+    n_known = np.maximum(np.isfinite(known).sum(axis=0), 1)
+    gap = np.full(scaling.gap.shape, np.nan)
+    gap[at] = np.nansum(known, axis=0) / n_known
+    return replace(pool, scaling=replace(scaling, gap=gap))
+
+
 def standardize(pool: Pool, samples: Counts) -> Pool:
     """Return the pool with features minus their mean over their spread, both measured on some samples.
 
-    The scaling that the pool has is replaced; without samples it stays. A feature that is constant in these rows is
-    only shifted (spread 1); of images all pixels of a channel are measured together, so that a turned image is still an
-    image.
+    The scaling that the pool has is replaced, but for what gaps become; without samples it stays. A feature that is
+    constant in these rows is only shifted (spread 1); of images all pixels of a channel are measured together, so that
+    a turned image is still an image.
 
     Examples
     --------
@@ -221,27 +286,35 @@ def standardize(pool: Pool, samples: Counts) -> Pool:
     if not samples.size:
         return pool
     mean, spread = measure_spread(pool, samples)
-    return replace(pool, scaling=Scaling(shift=mean, factor=1.0 / np.where(spread > 0.0, spread, 1.0)))
+    gap = (pool.scaling or Scaling()).gap
+    return replace(pool, scaling=Scaling(shift=mean, factor=1.0 / np.where(spread > 0.0, spread, 1.0), gap=gap))
 
 
 def measure_spread(pool: Pool, samples: Counts) -> tuple[Vector, Vector]:
     """Return mean and standard deviation of the raw features of some samples, at least one; of images by channel.
 
-    Samples are read piece by piece, so maps stay on disk.
+    Gaps count as what they become. Samples are read piece by piece, so maps stay on disk.
     """
     axes = (0, 1, 2) if pool.is_image else (0,)
     size = max(1, _CHUNK // int(np.prod(pool.shape)))
     parts = [samples[start : start + size] for start in range(0, samples.size, size)]
     # Measured from the first sample, so that what is constant has a spread of exactly 0.
-    pivot = np.asarray(pool.x[samples[0]][0, 0] if pool.is_image else pool.x[samples[0]], dtype=np.float64)
+    first = _raw(pool, samples[:1])[0]
+    pivot = np.asarray(first[0, 0] if pool.is_image else first, dtype=np.float64)
     n_values = samples.size * (pool.shape[0] * pool.shape[1] if pool.is_image else 1)
 
     def mean(center: Vector, power: int) -> Vector:
-        sums = [((pool.x[part].astype(np.float64) - center) ** power).sum(axis=axes) for part in parts]
+        sums = [((_raw(pool, part).astype(np.float64) - center) ** power).sum(axis=axes) for part in parts]
         return np.asarray(np.sum(sums, axis=0) / n_values)
 
     center = np.asarray(pivot + mean(pivot, 1))
     return center, np.sqrt(mean(center, 2))
+
+
+def _raw(pool: Pool, samples: Counts) -> Array:
+    """Return the raw features of some samples, without gaps."""
+    gap, raw = (pool.scaling or Scaling()).gap, pool.x[samples]
+    return raw if gap is None else np.where(np.isnan(raw), gap, raw)
 
 
 def scale_note(pool: Pool, samples: Counts) -> str | None:
@@ -264,7 +337,7 @@ def scale_note(pool: Pool, samples: Counts) -> str | None:
     rows = samples[:: -(-samples.size // _NOTED_ROWS)]
     mean, spread = measure_spread(pool, rows)
     # Words and flags are mostly 0: that some are rarer than others is no matter of scale.
-    at = np.flatnonzero((np.count_nonzero(pool.x[rows], axis=0) * 2 > rows.size) & (spread > 0.0))
+    at = np.flatnonzero((np.count_nonzero(_raw(pool, rows), axis=0) * 2 > rows.size) & (spread > 0.0))
     if not at.size:
         return None
     distances, spreads = np.abs(mean[at]), spread[at]

@@ -21,13 +21,14 @@ from fielding.traces.catalog import (
     open_source,
 )
 from fielding.traces.csv_table import sort_ids
+from fielding.traces.features import InputColumn, describe_columns
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.images import Decoding, ImageSpec, image_folder, image_index, is_image_list
 from fielding.traces.importers import Columns, OnNote, feature_names, header_of, ignore_note, import_samples
 from fielding.traces.intervals import BY_SAMPLE, checked_align, parse_block, parse_interval, parse_span
 from fielding.traces.likeness import measure_likeness, split_warning
-from fielding.traces.natural import n_rounds, natural_schedule, needed_intervals
-from fielding.traces.pool import BLOCKS_PER_TEST, Pool, scale_note, standardize
+from fielding.traces.natural import n_rounds, natural_schedule, needed_intervals, pool_of
+from fielding.traces.pool import BLOCKS_PER_TEST, Pool, fill_gaps, scale_note, standardize
 from fielding.traces.scenarios import SCENARIOS, DealRequest, scenario_named
 from fielding.traces.scenarios.shared import add_shared
 from fielding.traces.schedule import Schedule
@@ -49,7 +50,8 @@ class Dealt:
 
     ``is_natural``: a trace as it is, whose labels may mean different things at different clients; of what a scenario
     deals, the labels of the pool are true. ``notes``: what a user should know of: how a trace was split if nobody said
-    how, tests on near-duplicates, features on scales that models do not learn from.
+    how, tests on near-duplicates, features on scales that models do not learn from. ``columns``: what features were
+    made of, if they were columns of a table.
     """
 
     pool: Pool
@@ -57,6 +59,7 @@ class Dealt:
     plan: WindowPlan
     is_natural: bool = False
     notes: tuple[str, ...] = ()
+    columns: tuple[InputColumn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -103,16 +106,20 @@ def deal_samples(
         fold = seed % BLOCKS_PER_TEST if section.fold == BY_SEED else int(section.fold)
         dealt = _schedule_natural(opened, plan, rounds, given=section.block, usual=defaults.block, fold=fold)
         dealt = _add_shared(dealt, section, seed)
-        dealt = replace(dealt, notes=(*notes, *dealt.notes))
+        pool = fill_gaps(dealt.pool, first_samples(dealt))
+        dealt = replace(dealt, notes=(*notes, *dealt.notes), columns=opened.columns, pool=pool)
         if section.standardize:
             return replace(dealt, pool=standardize(dealt.pool, first_samples(dealt)))
     else:
         n_intervals = needed_intervals(rounds, plan)
-        dealt = replace(_deal_scenario(opened, section, plan, n_intervals, seed=seed), notes=tuple(notes))
+        dealt = _deal_scenario(opened, section, plan, n_intervals, seed=seed)
+        columns = opened.columns if isinstance(opened, Trace) else ()
+        dealt = replace(dealt, notes=tuple(notes), columns=columns, pool=fill_gaps(dealt.pool, first_samples(dealt)))
         if section.standardize:
             # Dealt again, because looks are made for the features as models see them; who gets what stays the same.
             pool = standardize(dealt.pool, first_samples(dealt))
-            return replace(_deal_scenario(pool, section, plan, n_intervals, seed=seed), notes=dealt.notes)
+            again = _deal_scenario(pool, section, plan, n_intervals, seed=seed)
+            return replace(again, notes=dealt.notes, columns=columns)
     note = scale_note(dealt.pool, first_samples(dealt))
     return dealt if note is None else replace(dealt, notes=(*dealt.notes, note))
 
@@ -162,7 +169,7 @@ def check_columns(section: TraceSection) -> None:
         return
     shown = ", ".join(echo(name) for name in left[:12]) + (", ..." if len(left) > 12 else "")
     raise InputError(
-        f"{path} has labels, but training needs features; name columns of numbers in trace.features, or a column of "
+        f"{path} has labels, but training needs features; name columns in trace.features, or a column of "
         f"text in trace.text; at hand: {shown or 'none'}"
     )
 
@@ -233,7 +240,11 @@ def open_samples(
     is_described = columns.features or columns.text is not None
     if path.is_dir() or (not is_described and is_image_list(path)):
         return image_index(index, decoding, columns=columns, narrow=narrowing.apply, on_note=on_note)
-    return import_samples(path, columns, narrow=narrowing.apply, on_note=on_note)
+    found = import_samples(path, columns, narrow=narrowing.apply, on_note=on_note)
+    if isinstance(found, Trace):
+        for line in describe_columns(found.columns, found.x):
+            on_note(line)
+    return found
 
 
 def sort_samples(trace: Trace) -> Trace:
@@ -303,9 +314,7 @@ def _deal_scenario(source: Source, section: TraceSection, plan: WindowPlan, n_in
         what = section.file or section.name
         raise OptionError(f"trace.scenario is 'natural', but {what} knows no clients and times{way}")
     if isinstance(source, Trace):
-        if source.x is None:
-            raise InputError("the trace has labels but no features; training needs x, one row per sample")
-        source = Pool(x=source.x, y=source.y, classes=source.classes)
+        source = pool_of(source)
     request = DealRequest(
         n_clients=section.clients or DEFAULT_CLIENTS,
         n_intervals=n_intervals + AHEAD,

@@ -1,5 +1,6 @@
 """A trace: who saw which label when. Everything that drifts in Fielding starts as one of these."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from fielding.client.report import checked_ids, id_order
 from fielding.errors import FileFormatError, InputError, OptionError, echo
 from fielding.rng import client_key
 from fielding.traces.csv_table import encode_ids, id_array, plain_numbers, text_names, whole_numbers
+from fielding.traces.features import InputColumn, columns_from, columns_record
 from fielding.traces.intervals import (
     MOST_BLOCKS,
     Align,
@@ -48,6 +50,9 @@ class Trace:
     concept
         The true group of each row, from 0, shape ``(n_rows,)``, where a trace was made and its maker knows; None where
         not. For scoring and for the oracle alone: no other method sees it.
+    columns
+        What the features were made of, if they were columns of a table. A number that is missing there is NaN in ``x``,
+        and becomes the mean of what is known when samples are dealt.
 
     Examples
     --------
@@ -65,6 +70,7 @@ class Trace:
     x: Array | None = None
     count: Counts | None = None
     concept: Codes | None = None
+    columns: tuple[InputColumn, ...] = ()
 
     def __post_init__(self) -> None:
         checked_ids(self.client_ids)
@@ -89,6 +95,9 @@ class Trace:
         _check_counts(self.count)
         if self.concept is not None:
             _check_codes("concept", self.concept, 2**31)
+        n_made = sum(one.n_features for one in self.columns)
+        if self.columns and self.x is not None and self.x.ndim > 1 and self.x.shape[1:] != (n_made,):
+            raise InputError(f"columns make {n_made} features, but x has shape {self.x.shape}; leave columns out")
 
     @classmethod
     def from_dataframe(
@@ -119,8 +128,8 @@ class Trace:
             Column of classes: whole numbers, texts, truth values, or categories, whose order is kept.
         features
             Columns that say what a sample looks like; all other columns by default, none beside a text. Numbers stay;
-            a gap becomes 0, and one more feature tells where gaps are. Texts and categories become a feature per
-            distinct value.
+            a gap is NaN until samples are dealt, then the mean of what is known of its feature at the start, and one
+            more feature tells where gaps are. Texts and categories become a feature per distinct value.
         text
             Column of sentences, whose words are hashed into ``n_text_features`` features.
         count
@@ -139,7 +148,7 @@ class Trace:
         ...     "speed": [0.5, None, 2.5], "what": ["sit", "sit", "walk"]})
         >>> trace = Trace.from_dataframe(frame, client="phone", time="when", label="what")
         >>> trace.classes, trace.client_ids, trace.x.tolist()
-        (('sit', 'walk'), ('a', 'b'), [[0.5, 0.0], [0.0, 1.0], [2.5, 0.0]])
+        (('sit', 'walk'), ('a', 'b'), [[0.5, 0.0], [nan, 1.0], [2.5, 0.0]])
         """
         from fielding.traces import frames
 
@@ -150,17 +159,16 @@ class Trace:
         names = [features] if isinstance(features, str) else features
         if names is None:  # with a text alone, the text is what samples look like
             names = [] if text is not None else [name for name in frame.columns if name not in taken]
-        parts = [frames.read_feature(frame, name) for name in names]
-        if text is not None:
-            parts.append(frames.read_text(frame, text, n_text_features))
+        columns, x = frames.read_features(frame, names, text, n_text_features)
         return cls(
             client_ids=ids,
             client=codes,
             time=frames.read_times(frame, time),
             y=y,
             classes=classes,
-            x=np.concatenate(parts, axis=1) if parts else None,
+            x=x,
             count=None if count is None else frames.read_counts(frame, count),
+            columns=columns,
         )
 
     def config(self) -> dict[str, Any]:
@@ -292,11 +300,11 @@ def _check_counts(count: Counts | None) -> None:
 def read_trace(path: str | Path) -> Trace:
     """Read a trace file: ``.npz`` with ``client``, ``time``, ``y``, ``classes``, maybe ``x``, ``count``, ``concept``.
 
-    ``client`` holds whole numbers or texts, ``time`` numbers, ``y`` positions in ``classes``; errors name the array and
-    row.
+    ``client`` holds whole numbers or texts, ``time`` numbers, ``y`` positions in ``classes``, ``columns`` what features
+    were made of, if :func:`write_trace` knew it; errors name the array and row.
     """
     path = Path(path)
-    arrays = read_arrays(path, ("client", "time", "y", "classes"), ("x", "count", "concept"))
+    arrays = read_arrays(path, ("client", "time", "y", "classes"), ("x", "count", "concept", "columns"))
     try:
         client_ids, client = encode_ids(arrays["client"])
         return Trace(
@@ -308,6 +316,7 @@ def read_trace(path: str | Path) -> Trace:
             x=arrays.get("x"),
             count=whole_numbers("count", arrays["count"]) if "count" in arrays else None,
             concept=concepts_of(arrays),
+            columns=columns_from(arrays["columns"].tolist()) if "columns" in arrays else (),
         )
     except InputError as error:
         raise FileFormatError(f"{path}: {error}") from None
@@ -328,6 +337,7 @@ def write_trace(trace: Trace, path: str | Path) -> None:
         "y": trace.y,
         "classes": np.array(trace.classes),
     }
-    more = {"x": trace.x, "count": trace.count, "concept": trace.concept}
+    made_of = np.array([json.dumps(one) for one in columns_record(trace.columns)]) if trace.columns else None
+    more = {"x": trace.x, "count": trace.count, "concept": trace.concept, "columns": made_of}
     arrays |= {name: array for name, array in more.items() if array is not None}
     write_arrays(Path(path), arrays, compress=True)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from fielding._typing import Floats, Models
+from fielding._typing import Features, Floats, Models
 from fielding.config.parts import imported_function
 from fielding.errors import OptionError, echo, error_words
 from fielding.rng import stream
@@ -21,6 +21,7 @@ from fielding.training.torch_models import MODULES, ModuleFactory, module_shape
 
 _PROBE_SAMPLES = 2
 _PROBE_SEED = 1
+_AT_ONCE = 256  # samples that are predicted at a time
 
 
 @contextmanager
@@ -114,6 +115,19 @@ def module_with(
     state = {key: torch.from_numpy(np.array(value)) for key, value in tensors.items()}
     module.load_state_dict(state, strict=False)  # counters of BatchNorm are not among them
     return module.eval()
+
+
+def class_scores(module: nn.Module, x: Features, *, is_dense: bool) -> Features:
+    """Return scores of classes before softmax; ``x``: samples as a pool holds them, flat for a dense model."""
+    shape = (prod(x.shape[1:]),) if is_dense else module_shape(x.shape[1:])
+    images = np.moveaxis(x, 3, 1) if x.ndim == 4 and not is_dense else x
+    parts = np.ascontiguousarray(images, dtype=np.float32).reshape((-1, *shape))
+    with torch.inference_mode():
+        found = [
+            module(torch.from_numpy(parts[start : start + _AT_ONCE])).numpy()
+            for start in range(0, len(parts), _AT_ONCE)
+        ]
+    return np.concatenate(found)
 
 
 def layout_of(module: nn.Module) -> Layout:

@@ -10,8 +10,8 @@ import numpy as np
 
 from fielding._typing import Codes, Counts, Vector
 from fielding.errors import InputError
+from fielding.traces.features import TEXT_FEATURES
 from fielding.traces.images import Decoding, ImageSpec, cache_folder
-from fielding.traces.importers import TEXT_FEATURES
 from fielding.traces.intervals import parse_span
 from fielding.traces.pool import Pool
 from fielding.traces.trace import Trace

@@ -92,8 +92,8 @@ def feature_range(pool: Pool) -> tuple[float, float]:
         rows = max(1, _CHUNK // int(np.prod(pool.shape)))
         parts = [pool.x[start : start + rows] for start in range(0, len(pool), rows)]
         ends = [
-            np.min([part.min(axis=0) for part in parts], axis=0),
-            np.max([part.max(axis=0) for part in parts], axis=0),
+            np.fmin.reduce([np.fmin.reduce(part, axis=0) for part in parts], axis=0),  # gaps lie between
+            np.fmax.reduce([np.fmax.reduce(part, axis=0) for part in parts], axis=0),
         ]
     scaled = [(end.astype(np.float64) - scaling.shift) * scaling.factor for end in ends]
     return float(np.min(scaled)), float(np.max(scaled))
