@@ -307,6 +307,23 @@ def test_rows_that_do_not_fit_are_told(rows: Any, words: str) -> None:
         result.predict("nobody", small_pool().x[:2])
 
 
+def test_a_trace_prints_as_a_line_and_says_whether_it_drifts(trace: Trace) -> None:
+    assert repr(trace) == (
+        "<fielding.Trace: 6 clients, 2 classes, 576 samples of shape (3,), 2026-01-01 to 2026-01-08>"
+    )
+    assert repr(small_pool()) == "<fielding.Pool: 240 samples of shape (4,), 4 classes>"
+
+    told = trace.info("1d")
+
+    assert repr(told).splitlines() == [
+        f"does it drift beyond sampling noise? {told.drift}",
+        f"in which way? {told.kinds}",
+        f"does grouping look worthwhile? {told.grouping}",
+        f"what to use: {told.advice}",
+    ]
+    assert trace.info().drift
+
+
 def test_datasets_of_torch_and_hugging_face_train() -> None:
     torch = pytest.importorskip("torch")
     datasets = pytest.importorskip("datasets")

@@ -102,7 +102,7 @@ def test_info_for_people_names_its_numbers_and_answers_the_question(tmp_path: Pa
 
 
 def test_info_says_why_there_is_nothing_to_tell(tmp_path: Path) -> None:
-    done = fielding("data", "info", write_csv(tmp_path / "commits.csv"), *COLUMNS)
+    done = fielding("data", "info", write_csv(tmp_path / "commits.csv"), *COLUMNS, "--interval", "1d")
 
     assert "- (nothing to compare; the verdict says why)" in done.stdout
     assert "length of an interval" in done.stdout
@@ -216,10 +216,12 @@ def test_info_tells_how_train_and_test_are_split_and_warns_of_near_duplicates(tm
     )
     write_trace(trace, tmp_path / "minutes.npz")
 
-    measured = fielding("data", "info", tmp_path / "minutes.npz", "--json", "--quiet")
-    by_sample = fielding("data", "info", tmp_path / "minutes.npz", "--block", "none", "--json", "--quiet")
-    people = fielding("data", "info", tmp_path / "minutes.npz", "--block", "none")
-    wrong = fielding("data", "info", tmp_path / "minutes.npz", "--block", "soon")
+    measured = fielding("data", "info", tmp_path / "minutes.npz", "--interval", "1d", "--json", "--quiet")
+    by_sample = fielding(
+        "data", "info", tmp_path / "minutes.npz", "--interval", "1d", "--block", "none", "--json", "--quiet"
+    )
+    people = fielding("data", "info", tmp_path / "minutes.npz", "--interval", "1d", "--block", "none")
+    wrong = fielding("data", "info", tmp_path / "minutes.npz", "--interval", "1d", "--block", "soon")
 
     found = json.loads(measured.stdout)
     assert found["split"].keys() == {"block", "chosen", "measured", "is_short", "lags", "by_sample", "by_block"}

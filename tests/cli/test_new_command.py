@@ -111,10 +111,17 @@ def test_rules_that_differ_between_clients_and_swap_once_are_seen(fielding: Comm
     assert fielding("new", "v.csv", "--interval", "3", "--label", "was") == 0
 
     _, drift, kind, grouping, _ = fielding.out.splitlines()
-    assert drift.startswith("does it drift beyond sampling noise? yes: meanings of labels change; from one interval")
+    assert drift.startswith("does it drift beyond sampling noise? yes: meanings of labels change; label shares")
     assert kind == "in which way? over time meanings of labels change; between clients meanings of labels differ"
     assert grouping.startswith("does grouping look worthwhile? yes: meanings of labels differ between clients")
     assert read_config(Path("v.toml")).coordinator.representation == "auto"
+
+    assert fielding("new", "v.csv", "--label", "was", "--force", "--json", "-q") == 0
+    by_new = json.loads(fielding.out)
+    named = ("--client", "device", "--label", "was", "--features", "heart,tilt")
+    assert fielding("data", "info", "v.csv", *named, "--json", "-q") == 0
+    by_info = json.loads(fielding.out)
+    assert all(by_info[name] == by_new[name] for name in ("verdict", "kinds", "grouping", "advice"))
 
 
 def test_where_clients_do_not_differ_one_model_is_served_with_experts(fielding: Command, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 
 from fielding.cli.completion import complete_data_sets
@@ -35,7 +36,7 @@ from fielding.traces.likeness import describe_split
 from fielding.traces.pool import Pool
 from fielding.traces.sources import sort_samples
 from fielding.traces.statistics import PoolDescription, TraceDescription, describe_pool
-from fielding.traces.trace import Trace, write_trace
+from fielding.traces.trace import EARLIEST_DATE, Trace, write_trace
 
 if TYPE_CHECKING:
     from fielding.traces.diagnosis import DriftDiagnosis
@@ -70,7 +71,8 @@ Window = Annotated[int, typer.Option(help="Rounds that a sample stays visible.")
 UsualInterval = Annotated[
     str | None,
     typer.Option(
-        "--interval", help="Time between which drift is measured: 6h, month, ...; 1d, or what suits a known set."
+        "--interval",
+        help="Time between which drift is measured: 6h, month, ...; chosen as by `new`, or as suits a known set.",
     ),
 ]
 AlignOption = Annotated[str, typer.Option("--align", help="calendar (real dates) or client (each one's own start).")]
@@ -124,6 +126,7 @@ def info_command(
     training sample. For samples without clients and times: how many, their shape, and how many of each class.
     """
     from fielding.traces.diagnosis import POOL_ADVICE, inspect_reports
+    from fielding.traces.guessing import SHORTEST_SPAN, choose_plan
 
     if block is not None:
         parse_block(block)  # a mistake is told before anything is read
@@ -144,6 +147,9 @@ def info_command(
         _say_description({"advice": POOL_ADVICE, "pool": asdict(samples)}, as_json=as_json)
         return
     usual = (entry and entry.defaults) or NaturalDefaults()
+    if entry is None and (interval is None or align is None) and float(np.ptp(samples.time)) >= SHORTEST_SPAN:
+        chosen, _ = choose_plan(samples, interval)  # as `new` would, so that both come to the same verdict
+        usual = replace(usual, interval=str(chosen.interval), align=chosen.align)
     plan = WindowPlan(interval=interval or usual.interval, gap=1, window=window, align=align or usual.align)
     split: dict[str, object] = {}
     if samples.count is None or int(samples.count.max()) == 1:  # counts have no features to train on
@@ -347,20 +353,14 @@ def judge_drift(
     trace: Trace, description: TraceDescription, *, quiet: bool
 ) -> tuple[dict[str, object], "DriftDiagnosis"]:
     """Return the answers to three questions, by their names in ``TITLES``, and what they rest on."""
-    from fielding.traces.diagnosis import answer_drift, describe_kinds, diagnose_drift, judge_grouping
+    from fielding.traces.diagnosis import judge_trace
 
     with progress_bar("telling kinds of drift apart", None, quiet=quiet) as bar:
-        found = diagnose_drift(trace, description, on_pair=bar)
-    told: dict[str, object] = {
-        "verdict": answer_drift(description, found.over_time),
-        "kinds": describe_kinds(found.over_time, found.between_clients),
-        "grouping": judge_grouping(found.between_clients),
-    }
-    return told, found
+        found = judge_trace(trace, description, on_pair=bar)
+    return {"verdict": found.drift, "kinds": found.kinds, "grouping": found.grouping}, found.found
 
 
 # ---------------------------------------------------------------- descriptions
-_EARLIEST = 1e8  # numbers below this are hardly meant as unix times: 1973
 _UNITS = (("day", 86_400.0), ("hour", 3600.0), ("minute", 60.0), ("second", 1.0))
 _SHOWN = 12  # classes whose counts are told; of more only the largest are
 TITLES = {
@@ -502,7 +502,7 @@ def format_moment(time: float) -> str:
     >>> format_moment(1.7e9), format_moment(2156012.0)
     ('2023-11-14 22:13 UTC', '2,156,012 (no unix time)')
     """
-    if _EARLIEST < time < LAST_MOMENT:
+    if EARLIEST_DATE < time < LAST_MOMENT:
         return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M UTC")
     return f"{format_number(time)} (no unix time)"
 

@@ -246,7 +246,7 @@ def answer_drift(trace: TraceDescription, over_time: Mapping[str, Finding]) -> s
     _, _, basis = by_labels.partition(": ")
     changing = [NAMES[kind] for kind in KINDS if over_time[kind].is_sure]
     if changing:
-        return f"yes: {' and '.join(changing)} change; from one interval to the next {basis}"
+        return f"yes: {' and '.join(changing)} change; {basis}"
     if any(over_time[kind].is_open for kind in KINDS[1:]):
         return f"not in labels, beyond that it cannot be told from here, ask `fielding recommend`: {basis}"
     return by_labels
@@ -465,6 +465,48 @@ def _smallest(*columns: Vector) -> tuple[float | None, float | None, int]:
             return None, None, 0
         found.append((float(known.mean()), standard_errors(known - 1.0), int(known.size)))
     return min(found, key=lambda one: one[1] or 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Verdict:
+    """Whether and how a trace drifts, whether groups look worthwhile, and what to use, each in a sentence.
+
+    ``interval``: between which moments drift was measured; ``found``: what the sentences rest on.
+    """
+
+    drift: str
+    kinds: str
+    grouping: str
+    advice: str
+    interval: str
+    found: DriftDiagnosis
+
+    def __repr__(self) -> str:
+        """Return the sentences, one per line."""
+        return "\n".join(f"{QUESTIONS[name]} {getattr(self, name)}" for name in QUESTIONS)
+
+
+QUESTIONS = {
+    "drift": "does it drift beyond sampling noise?",
+    "kinds": "in which way?",
+    "grouping": "does grouping look worthwhile?",
+    "advice": "what to use:",
+}
+
+
+def judge_trace(
+    trace: Trace, description: TraceDescription, *, on_pair: Callable[[int], None] = lambda _amount: None
+) -> Verdict:
+    """Return the verdict on a trace; ``on_pair`` is called with 1 after every pair that was compared."""
+    found = diagnose_drift(trace, description, on_pair=on_pair)
+    return Verdict(
+        drift=answer_drift(description, found.over_time),
+        kinds=describe_kinds(found.over_time, found.between_clients),
+        grouping=judge_grouping(found.between_clients),
+        advice=found.advice,
+        interval=str(description.interval),
+        found=found,
+    )
 
 
 # ---- pairs of cells ----------------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ def choose_test(n_samples: int, blocks: Blocks | None = None) -> Mask:
     return np.asarray(place.astype(np.uint64) == tested)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Pool:
     """Labelled samples; which of them are for testing follows from their position, or from their blocks of time.
 
@@ -208,6 +208,10 @@ class Pool:
         from fielding.traces.frames import pool_from_dataset
 
         return pool_from_dataset(dataset, x=x, y=y, n_text_features=n_text_features)
+
+    def __repr__(self) -> str:
+        """Return how many samples and classes there are."""
+        return f"<fielding.Pool: {len(self):,} samples of shape {self.shape}, {len(self.classes):,} classes>"
 
     def __len__(self) -> int:
         return int(self.y.size)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from fielding.rng import client_key
 from fielding.traces.csv_table import encode_ids, id_array, plain_numbers, text_names, whole_numbers
 from fielding.traces.features import InputColumn, columns_from, columns_record
 from fielding.traces.intervals import (
+    LAST_MOMENT,
     MOST_BLOCKS,
     Align,
     Interval,
@@ -26,10 +27,14 @@ from fielding.traces.intervals import (
 from fielding.traces.npz_file import Array, read_arrays, write_arrays
 from fielding.traces.pool import Blocks
 
+if TYPE_CHECKING:
+    from fielding.traces.diagnosis import Verdict
+
+EARLIEST_DATE = 1e8  # numbers below this are hardly meant as unix times: 1973
 MOST_SAMPLES = 2**53  # samples beyond this could not be counted exactly in a float64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Trace:
     """Labelled samples of many clients over time, in any order of rows.
 
@@ -170,6 +175,30 @@ class Trace:
             count=None if count is None else frames.read_counts(frame, count),
             columns=columns,
         )
+
+    def __repr__(self) -> str:
+        """Return how many clients, classes and samples there are, and from when to when."""
+        first, last = float(self.time.min()), float(self.time.max())
+        if first > EARLIEST_DATE and last < LAST_MOMENT:
+            times = " to ".join(str(np.datetime64(int(one), "s")).partition("T")[0] for one in (first, last))
+        else:
+            times = f"times {first:g} to {last:g}"
+        shape = "without features" if self.x is None else f"of shape {self.x.shape[1:]}"
+        counts = f"{len(self.client_ids):,} clients, {len(self.classes):,} classes, {int(self.weights.sum()):,} samples"
+        return f"<fielding.Trace: {counts} {shape}, {times}>"
+
+    def info(self, interval: str | None = None) -> "Verdict":
+        """Return whether and how this trace drifts, whether groups look worthwhile, and what to use.
+
+        The verdict of ``fielding data info``, which prints as lines. ``interval``: between which moments drift is
+        measured, by default that of :meth:`config`.
+        """
+        from fielding.traces.diagnosis import judge_trace
+        from fielding.traces.guessing import choose_plan
+        from fielding.traces.statistics import describe_trace
+
+        plan, _ = choose_plan(self, interval)
+        return judge_trace(self, describe_trace(self, plan.interval, align=plan.align))
 
     def config(self) -> dict[str, Any]:
         """Return a config that runs over all of this trace: its rounds, intervals, and how many clients train.
