@@ -52,6 +52,18 @@ def test_a_report_that_was_lost_is_made_again_of_what_the_window_holds_now(tmp_p
     assert told(reply) == (2, [0.5, 0.5], 2)
 
 
+def test_a_server_that_asks_who_this_is_gets_no_new_report(tmp_path: Path) -> None:
+    """A new server does not know what a node without a key has reported."""
+    diary, rule = Diary({0: samples([0, 1])}), replace(RULE, max_rounds=5)
+    device(tmp_path, diary, rule).answer(describe(0))
+    path = run_folder(tmp_path, "run") / STATE
+    before = path.read_bytes()
+
+    assert told(device(tmp_path, diary, rule).answer(replace(describe(2), asks="name"))) == (1, [0.5, 0.5], 2)
+    assert path.read_bytes() == before
+    assert told(device(tmp_path, diary, rule).answer(describe(2))) == (2, [0.5, 0.5], 2), "one that is wanted is new"
+
+
 def test_samples_leave_after_their_rounds_and_an_empty_window_goes_silent(tmp_path: Path) -> None:
     diary = Diary({0: samples([0]), 1: samples([1])})
     replies = [device(tmp_path, diary).answer(describe(now, confirmed=now)) for now in range(4)]
@@ -199,7 +211,7 @@ def test_the_last_order_of_a_run_removes_what_was_kept_for_it(tmp_path: Path) ->
     for run_id in ("one", "two"):
         device(tmp_path, diary).answer(describe(0, run_id=run_id))
 
-    reply = device(tmp_path, diary).answer(replace(describe(1, run_id="one"), is_last=True))
+    reply = device(tmp_path, diary).answer(replace(describe(1, run_id="one"), asks="end"))
 
     assert isinstance(reply, DescribeReply)
     assert (reply.n_samples, reply.report) == (0, None)

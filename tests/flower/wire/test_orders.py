@@ -146,7 +146,7 @@ def test_orders_arrive_whatever_their_numbers_and_words(
     for sent in (
         TrainOrder(**common, plan=plan, layout=layout, work=work, confirmed=confirmed),
         EvaluateOrder(**common, model=model, layout=layout, work=work),
-        DescribeOrder(**common, confirmed=confirmed, is_last=flag),
+        DescribeOrder(**common, confirmed=confirmed, asks="end" if flag else "name"),
     ):
         assert_same(arrived(sent), sent)
 

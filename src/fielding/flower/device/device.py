@@ -90,7 +90,7 @@ class Device:
 
         Where nothing came, left or is to be reported, nothing is written.
         """
-        if isinstance(order, DescribeOrder) and order.is_last:
+        if isinstance(order, DescribeOrder) and order.asks == "end":
             remove_run(self._node.folder, order.run_id)
             return DescribeReply(n_samples=0, partition=self._node.partition)
         here = replace(self._node, folder=run_folder(self._node.folder, order.run_id))
@@ -131,7 +131,8 @@ class Device:
     def _catch_up(self, here: DeviceNode, order: Order, shared: HeldModel | None) -> DeviceState:
         """Return what the device knows in the round of an order, on disk."""
         rule, state = self._rule, read_state(here.folder)
-        confirmed = None if isinstance(order, EvaluateOrder) else order.confirmed
+        is_introduction = isinstance(order, DescribeOrder) and order.asks == "name"
+        confirmed = None if isinstance(order, EvaluateOrder) or is_introduction else order.confirmed
         number = NO_REPORT if state is None else state.number
         is_new = state is None or order.round_index > state.round_index
         is_behind = confirmed is not None and confirmed > number  # the server knows more of this device than it does

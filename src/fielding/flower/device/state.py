@@ -71,6 +71,10 @@ class DeviceState:
         """Return the samples of the window."""
         return self.kept.some(self.kept.rounds >= self.first)
 
+    def has_left(self, first: int) -> bool:
+        """Return whether samples leave the window if it begins with another round."""
+        return bool((self.kept.rounds[self.kept.rounds >= self.first] < first).any())
+
     @property
     def number(self) -> int:
         """The number of the last report."""
@@ -136,12 +140,11 @@ def has_changed(before: DeviceState | None, after: DeviceState) -> bool:
     """Return whether a device knows more than before, or has less: the passing of time alone is nothing to write."""
     if before is None:
         return after.n_taken > 0 or after.report is not None
-    was, is_ = (state.kept.rounds >= state.first for state in (before, after))
     return (
         before.n_taken != after.n_taken
         or before.report is not after.report
         or before.kept.y.size != after.kept.y.size
-        or bool((was != is_).any())
+        or before.has_left(after.first)
         or _differ(before.experts, after.experts)
         or _differ(*({n: one for n, one in state.monitor.items() if n not in CLOCKS} for state in (before, after)))
     )

@@ -367,6 +367,7 @@ class FlowerClients:
         if unknown := tuple(node.address for node in nodes) if round_index == 0 else changes.unknown:
             # Later the round before is asked about: what is new comes with this round, as from all other clients.
             order = self._orders.describe(max(round_index - 1, 0), confirmed=NO_REPORT)
+            order = replace(order, asks="name" if round_index else "report")
             self._contacts.introduce(unknown, order, with_report=round_index == 0)
         self._contacts.take_late()
         if not self.client_ids:

@@ -580,7 +580,7 @@ def run_deployment(
 
 def _end_on_devices(exchange: Exchange, order: DescribeOrder) -> None:
     """Let all devices that can be reached remove what they kept for a run, and log how many did."""
-    tasks = [Task(address=node.address, order=replace(order, is_last=True)) for node in exchange.look()]
+    tasks = [Task(address=node.address, order=replace(order, asks="end")) for node in exchange.look()]
     settled, _ = exchange.send(tasks)
     n_done = sum(one.reason is None for one in settled)
     _LOG.info("fielding: %d of %d devices removed what they kept for the run", n_done, len(tasks))

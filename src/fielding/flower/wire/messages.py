@@ -37,6 +37,7 @@ from fielding.federation.models import finite_rows
 from fielding.flower.wire.orders import (
     NO_LAYOUT,
     Answer,
+    Asked,
     DescribeOrder,
     DescribeReply,
     EvaluateOrder,
@@ -138,7 +139,7 @@ class _Train(_Order):
 
 class _Describe(_Order):
     shared: _Shared | None = None
-    is_last: bool = False
+    asks: Asked = "report"
 
 
 class _Evaluate(_Order):
@@ -245,7 +246,7 @@ def order_parts(order: Order) -> tuple[str, dict[str, Models]]:
 def _body(order: Order, common: dict[str, Any]) -> tuple[_Order, dict[str, Models]]:
     """Return what an order says, and the models that go with it, by name."""
     if isinstance(order, DescribeOrder):
-        return _Describe(**common, is_last=order.is_last), {}
+        return _Describe(**common, asks=order.asks), {}
     if isinstance(order, EvaluateOrder):
         return _Evaluate(**common, work=_drop_defaults(order.work), layout=_layout(order.layout)), {
             "model": order.model
@@ -345,7 +346,7 @@ def order_from(records: "RecordDict", verb: Verb) -> Order:
         body = _parse(text, _Describe)
         view = _view(records, config, body.shared)
         _check_models(records, ({SHARED} if view is not None and view.model is not None else set()), {"config"})
-        return DescribeOrder(**_common(body), confirmed=body.confirmed, shared=view, is_last=body.is_last)
+        return DescribeOrder(**_common(body), confirmed=body.confirmed, shared=view, asks=body.asks)
     if verb == "evaluate":
         test = _parse(text, _Evaluate)
         model = named_model(records, "model", None) if "model" in model_names(records) else None

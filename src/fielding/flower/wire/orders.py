@@ -19,6 +19,7 @@ from fielding.runtime.train import LocalRule, sent_numbers
 from fielding.training.layout import Layout
 
 Verb: TypeAlias = Literal["train", "describe", "evaluate", "probe"]  # what a device is asked to do
+Asked: TypeAlias = Literal["report", "name", "end"]  # what a device is asked to describe
 Wanted: TypeAlias = Literal["losses", "accuracies", "sizes"]
 """What a device is asked about its samples: mean losses or shares of right answers of models, or their number."""
 Block: TypeAlias = tuple[int, ...] | None
@@ -176,7 +177,8 @@ class TrainOrder:
 class DescribeOrder:
     """Say what is new of your data; the parameters are those of :class:`TrainOrder`.
 
-    ``is_last``: the run is over; remove what you kept for it, and say nothing of your data.
+    ``asks``: for the report that is due; or for the name of the node alone, by a server that does not know yet what
+    this one has reported; or to remove all that was kept for the run, since that is over.
     """
 
     verb: ClassVar[Verb] = "describe"
@@ -187,7 +189,7 @@ class DescribeOrder:
     confirmed: int = NO_REPORT
     observe: Mapping[str, Json] = field(default_factory=dict)
     shared: SharedView | None = None
-    is_last: bool = False
+    asks: Asked = "report"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
