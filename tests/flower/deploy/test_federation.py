@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from fielding.errors import InputError, OptionError
+from fielding.flower.deploy import access, reaper
 from fielding.flower.deploy import federation as local_federation
-from fielding.flower.deploy import reaper
 from fielding.flower.deploy.access import HEADER, can_tell_users
 from fielding.flower.deploy.certificates import issue_certificates
 from fielding.flower.deploy.federation import LocalFederation
@@ -177,7 +177,9 @@ def test_a_run_has_ended_or_not(status: str, is_ended: bool, is_completed: bool)
 
 
 @pytest.mark.skipif(find_spec("flwr") is None, reason="flwr is not installed; run: pip install 'fielding[flower]'")
-def test_a_real_superlink_takes_registered_nodes_only_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_real_superlink_takes_registered_nodes_only_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with LocalFederation(tmp_path / "federation", 2) as federation:
         stranger = issue_certificates(tmp_path / "stranger")
         link = federation._started_link
@@ -191,6 +193,10 @@ def test_a_real_superlink_takes_registered_nodes_only_and_nothing_is_left(tmp_pa
         assert link.is_healthy()
         assert not impostor.is_healthy()  # whoever trusts another authority does not talk to it
         assert_own_user_alone(federation)
+        with monkeypatch.context() as patched:
+            patched.setattr(access, "HEADER", "x-none")  # as if Flower served in another way
+            with pytest.raises(ProcessError, match="answers every user of this machine"):
+                link.is_healthy()
         federation.register([2])
         federation.restart_node(2, patience_s=0.0)  # only its key was missing
 

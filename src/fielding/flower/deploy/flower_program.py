@@ -55,7 +55,13 @@ class Link:
         ]
 
     def is_healthy(self) -> bool:
-        """Return whether it answers, with a certificate of the right authority, and tells who else gets no answer."""
+        """Return whether it answers, with a certificate of the right authority.
+
+        Raises
+        ------
+        ProcessError
+            If it answers other users of this machine as well, though it was told not to.
+        """
         trust = ssl.create_default_context(cafile=str(self.certificates.authority))
         opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}),  # loopback needs no proxy, whatever the environment says
@@ -63,10 +69,15 @@ class Link:
         )
         try:
             with opener.open(f"https://{self.address}/health", timeout=_HEALTH_S) as answer:
-                is_closed = answer.headers[access.HEADER] == str(os.getuid()) or not access.can_tell_users()
-                return bool(answer.status == HTTPStatus.OK and is_closed)
+                is_there, users = bool(answer.status == HTTPStatus.OK), answer.headers[access.HEADER]
         except OSError:
             return False
+        if is_there and access.can_tell_users() and users != str(os.getuid()):
+            raise ProcessError(
+                "the SuperLink answers every user of this machine: this release of flwr serves in another way than "
+                f"{access.__name__} knows; install flwr 1.41 or 1.42"
+            )
+        return is_there
 
 
 def _for_own_user(name: str) -> list[str]:
