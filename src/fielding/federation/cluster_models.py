@@ -230,8 +230,7 @@ class ClusterModels:
         # What a former aggregator or pace of the run did not remember begins afresh.
         for name, first in self._of_heads.memory.items():
             fresh = np.full_like(self.models[:, self._own], first)
-            stored = _stored(arrays, f"{_MEMORY}{name}", fresh)
-            self._memory[name] = stored[:, -fresh.shape[1] :].astype(np.float32)  # once those of bodies were kept, too
+            self._memory[name] = _stored(arrays, f"{_MEMORY}{name}", fresh).astype(np.float32)
         for name in self._common_memory:
             fresh = np.full_like(self._initial, self._aggregator.memory[name])
             self._common_memory[name] = _stored(arrays, f"{_COMMON}{name}", fresh).astype(np.float32)
@@ -243,9 +242,9 @@ class ClusterModels:
 def _stored(
     arrays: Mapping[str, npt.NDArray[np.generic]], name: str, fresh: npt.NDArray[np.generic]
 ) -> npt.NDArray[np.generic]:
-    """Return an array of a checkpoint; a fresh one if there is none of its shape."""
-    found = arrays.get(name)
-    return fresh if found is None or found.shape != fresh.shape else found
+    """Return an array of a checkpoint, of one that has bodies before heads the heads; a fresh one if none fits."""
+    found = arrays.get(name, fresh)[..., -fresh.shape[-1] :]
+    return found if found.shape == fresh.shape else fresh
 
 
 def _answers_from(start: Counts, row: int) -> slice | Counts:

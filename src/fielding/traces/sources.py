@@ -358,10 +358,9 @@ def hold_out(dealt: Dealt, per_class: int, *, seed: int) -> tuple[Dealt, HeldOut
             f"trace.held_out is {per_class}, but no class has {LARGEST_PART} training samples to spare one of; "
             "give more samples, or another coordinator.shared_model"
         )
-    rest = without_samples(dealt, samples)
-    if not rest.schedule.sample.size:
+    if np.isin(dealt.schedule.sample, samples).all():
         raise OptionError(f"trace.held_out is {per_class}, which leaves the clients no sample; lower it")
-    return rest, HeldOut(samples=samples, labels=dealt.pool.y[samples])
+    return without_samples(dealt, samples), HeldOut(samples=samples, labels=dealt.pool.y[samples])
 
 
 def without_samples(dealt: Dealt, samples: Counts) -> Dealt:
