@@ -81,7 +81,8 @@ def _score_figures(scores: Mapping[str, ClientScores]) -> dict[str, Json]:
     for where, one in scores.items():
         if where != "window":
             summary = one.summary()
-            kept = [figure for figure in summary if figure == "accuracy" or figure.startswith("metric/")]
+            figures = ("accuracy", "accuracy_ci95")
+            kept = [figure for figure in summary if figure in figures or figure.startswith("metric/")]
             found |= {f"{where}_{figure}": summary[figure] for figure in kept}
             found |= {f"{how}_{where}_accuracy": more.summary()["accuracy"] for how, more in one.also.items()}
     served = scores.get("next", window).also.get("served")
@@ -98,7 +99,7 @@ def _score_figures(scores: Mapping[str, ClientScores]) -> dict[str, Json]:
                 name: float((right / served.n_test).mean()) for name, right in served.expert_correct.items()
             }
     # Until the next release under the old name, too, what had it.
-    old = [name for name in found if "next_accuracy" in name and not name.startswith("served")]
+    old = [name for name in found if name.endswith("next_accuracy") and not name.startswith("served")]
     return found | {name.replace("next_", "prequential_"): found[name] for name in old}
 
 
