@@ -139,6 +139,31 @@ def serving(
 
 
 @app.command()
+def clients(
+    largest: Annotated[int, typer.Option(help="Clients of the largest size, from 1,000 up in steps of ten.")] = 10**5,
+    budgets: Annotated[
+        str, typer.Option(help="Budgets of questions, separated by commas: numbers, or all.")
+    ] = "20,all",
+    rounds: Annotated[int, typer.Option(min=2, help="Rounds that are measured.")] = 8,
+    as_json: JsonOutput = False,
+    quiet: Quiet = False,
+) -> None:
+    """Measure CPU of the server of a deployment per round as clients become many, on nodes that answer at once.
+
+    5 clients train in a round, one in a hundred drifts. Network and devices are not counted.
+    """
+    from benchmarks.many_clients import compare_sizes
+
+    sizes = [size for size in (10**3, 10**4, 10**5, 10**6) if size <= largest]
+    chosen: list[Json] = [int(one) if one.strip().isdigit() else one.strip() for one in budgets.split(",")]
+    rows = compare_sizes(sizes, chosen, n_rounds=rounds)
+    if not (as_json or quiet):
+        heads = ["clients", "budget", "CPU s a round", "times the smallest", "messages a round"]
+        say_table("A round", [heads, *[[plain(value) for value in asdict(row).values()] for row in rows]])
+    say_json({"rounds": rounds, "rows": [asdict(row) for row in rows]})
+
+
+@app.command()
 def flower(
     nodes: Annotated[int, typer.Option(min=2, max=64, help="SuperNodes on this machine.")] = 4,
     rounds: Annotated[int, typer.Option(min=4, help="Rounds of each run.")] = 6,

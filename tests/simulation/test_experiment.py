@@ -72,7 +72,9 @@ def test_a_progress_bar_takes_no_callback_away() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "n_lines"), [({}, 2), ({"progress": False}, 0), ({"watch": lambda _row: True}, 0)], ids=str
+    ("options", "n_lines"),
+    [({}, 2), ({"progress": False}, 0), ({"watch": lambda _row: True}, 0)],
+    ids=["unasked", "unwanted", "watched"],
 )
 def test_long_runs_off_a_terminal_tell_a_line_now_and_then(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: dict[str, Any], n_lines: int

@@ -10,7 +10,8 @@ import pytest
 from fielding.simulation.experiment import run
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "logs.md"
-SOMETIMES = {"failed", "first_time_s", "note", "shared_accuracy", "shared_baseline"}
+SAMPLED = {"n_testable", "accuracy_ci95", "newest_accuracy_ci95", "next_accuracy_ci95"}
+SOMETIMES = {"failed", "first_time_s", "note", "shared_accuracy", "shared_baseline", *SAMPLED}
 RARE = {"guard", "merged"}
 
 

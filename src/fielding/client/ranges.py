@@ -28,6 +28,10 @@ class Ranges:
         """Return some of the ranges, in the order given."""
         return Ranges(start=self.start[which], stop=self.stop[which], entries=self.entries)
 
+    def only(self, kept: Mask) -> "Ranges":
+        """Return the same ranges, those of all others empty."""
+        return Ranges(start=self.start, stop=np.where(kept, self.stop, self.start), entries=self.entries)
+
     def of(self, which: Counts) -> tuple[Counts, Counts]:
         """Return the rows of some ranges one after the other, and how many each has.
 

@@ -232,6 +232,19 @@ class CoordinatorSection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReportsSection:
+    """Which clients are asked what is new."""
+
+    budget: int | str | None = key(
+        None,
+        "clients that are asked in a round beside its participants, without waiting for them; by default all in the "
+        "simulator, and 4 for each participant, at least 20, on Flower",
+        low=1,
+        choices=("all",),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SelectionSection:
     """Who trains."""
 
@@ -302,6 +315,7 @@ class EvaluationSection:
     """When clients are tested."""
 
     every: int = key(5, "rounds between two evaluations; the last round is always evaluated", low=1)
+    clients: int | None = key(None, "clients that are tested, drawn anew for each evaluation; all by default", low=1)
     metrics: dict[str, str] | None = key(  # noqa: RUF009
         None, 'what else is measured, by name: {f1 = "fielding.metrics:f1"}, or a function of one\'s own'
     )
@@ -343,6 +357,7 @@ class Config:
     training: TrainingSection = field(default_factory=TrainingSection)
     method: MethodSection = field(default_factory=MethodSection)
     coordinator: CoordinatorSection = field(default_factory=CoordinatorSection)
+    reports: ReportsSection = field(default_factory=ReportsSection)
     selection: SelectionSection = field(default_factory=SelectionSection)
     aggregation: AggregationSection = field(default_factory=AggregationSection)
     pace: PaceSection = field(default_factory=PaceSection)

@@ -73,17 +73,20 @@ class Key:
     def allowed(self) -> str:
         """In words what it may be."""
         rule = self.rule
-        if rule.choices is not None:
+        if rule.choices is not None and int not in self.kinds:
             return f"one of {', '.join(sorted(rule.choices))}{' or my_module:Name' if rule.is_open else ''}"
-        words = " or ".join(_WORDS[kind] for kind in self.kinds if kind in _WORDS)
+        words = " or ".join(
+            _WORDS[kind] for kind in self.kinds if kind in _WORDS and not (rule.choices and kind is str)
+        )
+        names = "" if rule.choices is None else f" or {', '.join(sorted(rule.choices))}"
         if rule.low is not None and rule.high is not None:
-            return f"{words} from {rule.low} to {rule.high}"
+            return f"{words} from {rule.low} to {rule.high}{names}"
         bounds = [
             f"above {rule.above:g}" if rule.above is not None else "",
             f"of at least {rule.low:g}" if rule.low is not None else "",
             f"of at most {rule.high:g}" if rule.high is not None else "",
         ]
-        return " ".join([words, " and ".join(filter(None, bounds))]).strip()
+        return " ".join([words, " and ".join(filter(None, bounds))]).strip() + names
 
     def check(self, value: Json) -> Json:
         """Return a value in the type of the key, or raise naming the key, the value and what is allowed.
@@ -105,6 +108,8 @@ class Key:
                 return found
             if value not in rule.choices and plain in rule.elsewhere:
                 raise OptionError(f"{self.path}: {rule.elsewhere[plain]}")
+            if value not in rule.choices and int in kinds:
+                raise OptionError(f"{self.path} is {echo(value)}; give {self.allowed}")
             if value not in rule.choices and not (rule.is_open and ":" in value):
                 raise OptionError(f"{self.path}: {unknown_name(self.name, value, rule.choices)}")
             return value

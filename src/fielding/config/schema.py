@@ -51,6 +51,9 @@ def _key_schema(key: Key) -> Schema:
     found = msgspec.json.schema(key.checked_type(can_be_none=False))
     if key.rule.choices is not None:
         names: Schema = {"enum": [*key.rule.choices]}
+        if int in key.kinds:
+            number = next(one for one in found["anyOf"] if one["type"] == "integer")
+            names = {"anyOf": [number, names]}
         found = {"anyOf": [names, {"type": "string", "pattern": ":"}]} if key.rule.is_open else names
     default = {} if key.default is None else {"default": key.default}
     return {**found, "description": key.rule.help, **default}

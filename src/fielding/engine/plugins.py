@@ -14,6 +14,7 @@ from fielding.distance import Kind
 from fielding.errors import CheckpointError, InputError, OptionError
 from fielding.federation.aggregation import aggregator_named
 from fielding.federation.pace import pace_named
+from fielding.federation.report_budget import ReportBudget
 from fielding.federation.selection import Selection, selector_named
 from fielding.methods import Method, MethodKind, MethodSetting, Parts, kind_named, method_named
 from fielding.methods.kinds import ReportsFrom, check_method_options, resolve_reports_from
@@ -123,6 +124,12 @@ def run_reports_from(config: Config, kind: MethodKind, selection: Selection, n_c
     """Return which clients' reports are heard: as the method says, unless the selection needs more."""
     reports_from = resolve_reports_from(kind, config.method.options, n_clients)
     return "drifted" if selection.needs_reports and reports_from in ("nobody", "flags", "first") else reports_from
+
+
+def report_budget_of(config: Config, usual: int | None = None) -> ReportBudget | None:
+    """Return which clients are asked what is new; None if all are. ``usual``: the budget of one that names none."""
+    budget = usual if config.reports.budget is None else config.reports.budget
+    return ReportBudget(budget) if isinstance(budget, int) else None
 
 
 def policy_of(config: Config, *, kind: Kind, metric: str) -> Policy:

@@ -79,7 +79,7 @@ def _score_figures(scores: Mapping[str, ClientScores]) -> dict[str, Json]:
         found |= _chosen_figures(one, f"{how}_", ("accuracy", "worst_decile", "test_loss"))
     for where, one in scores.items():
         if where != "window":
-            found |= _chosen_figures(one, f"{where}_", ("accuracy",))
+            found |= _chosen_figures(one, f"{where}_", ("accuracy", "accuracy_ci95"))
             for how, more in one.also.items():
                 found |= _chosen_figures(more, f"{how}_{where}_", ("accuracy",))
     served = scores.get("next", window).also.get("served")
@@ -96,14 +96,14 @@ def _score_figures(scores: Mapping[str, ClientScores]) -> dict[str, Json]:
                 name: float((right / served.n_test).mean()) for name, right in served.expert_correct.items()
             }
     # Until the next release under the old name, too, what had it.
-    old = [name for name in found if "next_accuracy" in name and not name.startswith("served")]
+    old = [name for name in found if name.endswith("next_accuracy") and not name.startswith("served")]
     return found | {name.replace("next_", "prequential_"): found[name] for name in old}
 
 
 def _chosen_figures(scores: ClientScores, prefix: str, names: Sequence[str]) -> dict[str, Json]:
     """Return some figures of scores, and all metrics of the user's own, under names with a prefix."""
     summary = scores.summary()
-    kept = [*names, *(figure for figure in summary if figure.startswith("metric/"))]
+    kept = [figure for figure in summary if figure in names or figure.startswith("metric/")]
     return {f"{prefix}{figure}": summary[figure] for figure in kept}
 
 

@@ -79,16 +79,25 @@ class ClientScores:
     expert_correct: Mapping[str, Counts] = field(default_factory=dict)
     # By the name of each metric of the user's own, its value for each of these clients; NaN where it has none.
     metrics: Mapping[str, Vector] = field(default_factory=dict)
+    # Of how many clients these are a random sample; None: they are all that could be tested.
+    n_of: int | None = None
 
     @property
     def accuracy(self) -> Vector:
         """Share of test samples that were right, shape ``(n_tested,)``."""
         return np.asarray(self.correct / self.n_test)
 
+    def _sampling_error(self) -> dict[str, Json]:
+        """Return what is to be known of a sample; nothing if all clients were tested."""
+        if self.n_of is None:
+            return {}
+        return {"n_testable": self.n_of, "accuracy_ci95": sample_half_width(self.accuracy, self.n_of)}
+
     def summary(self) -> dict[str, Json]:
         """Return accuracy over clients and over samples, that of the worst tenth of the clients, and the mean loss.
 
-        Also the mean over clients of each metric of the user's own, as ``metric/NAME``; None if no client has it.
+        Also the mean over clients of each metric of the user's own, as ``metric/NAME``; None if no client has it. Of a
+        sample of the clients also of how many, and half the width of the 95 % interval of the mean accuracy of all.
 
         Examples
         --------
@@ -105,7 +114,7 @@ class ClientScores:
                 "test_loss",
                 *(f"metric/{one}" for one in self.metrics),
             )
-            return dict.fromkeys(names, None) | {"n_tested": 0}
+            return dict.fromkeys(names, None) | {"n_tested": 0} | self._sampling_error()
         accuracy = self.accuracy
         loss = float(self.loss.mean())
         return {
@@ -114,8 +123,31 @@ class ClientScores:
             "worst_decile": mean_of_worst_tenth(accuracy),
             "test_loss": loss if np.isfinite(loss) else None,
             "n_tested": int(self.clients.size),
+            **self._sampling_error(),
             **{f"metric/{name}": _finite_mean(values) for name, values in self.metrics.items()},
         }
+
+
+def sample_half_width(values: Vector, n_of: int) -> float | None:
+    """Return half the width of the 95 % interval of the mean of ``n_of`` values, by a random sample of them.
+
+    Student's t on the sample's spread, with the correction for a finite population: 0 if all are there. None of fewer
+    than two.
+
+    Examples
+    --------
+    >>> half = sample_half_width(np.array([0.5, 0.7, 0.9, 0.7]), 16)
+    >>> round(half, 4), sample_half_width(np.array([0.5, 0.7]), 2)  # 3.182 * 0.1633 / 2 * sqrt(12 / 16)
+    (0.225, 0.0)
+    """
+    n_drawn = values.size
+    if n_drawn < 2:
+        return 0.0 if n_drawn >= n_of else None
+    # Here and not above: scipy costs more than all of Fielding to import.
+    from scipy.special import stdtrit
+
+    missing = max(0.0, 1.0 - n_drawn / max(n_of, 1))
+    return float(stdtrit(n_drawn - 1, 0.975) * values.std(ddof=1) / np.sqrt(n_drawn) * np.sqrt(missing))
 
 
 def _finite_mean(values: Vector) -> float | None:

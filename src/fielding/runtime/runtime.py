@@ -114,9 +114,23 @@ class ClientRuntime:
 
     # ---- test and serve ------------------------------------------------------------------------------------------
 
-    def test(self, models: Models, row: Counts, others: Mapping[str, Ranges] | None = None) -> dict[str, ClientScores]:
-        """Score each client's model on the test samples of its window, by the name ``window``, and on ``others``."""
+    def test(
+        self,
+        models: Models,
+        row: Counts,
+        others: Mapping[str, Ranges] | None = None,
+        *,
+        clients: Counts | None = None,
+    ) -> dict[str, ClientScores]:
+        """Score each client's model on the test samples of its window, by the name ``window``, and on ``others``.
+
+        ``clients``: those that are tested; None: all.
+        """
         samples = {"window": self.store.testing(self.round_index), **(others or {})}
+        if clients is not None:
+            is_tested = np.zeros(self.store.n_clients, dtype=np.bool_)
+            is_tested[clients] = True
+            samples = {name: one.only(is_tested) for name, one in samples.items()}
         found = self._test.test(models, row, samples, round_index=self.round_index, training=self.training)
         if self.experts is None:
             return found

@@ -27,6 +27,7 @@ from fielding.engine.plugins import (
     mistakes_in,
     parts_of,
     policy_of,
+    report_budget_of,
     run_reports_from,
     serving_of,
     trainer_of,
@@ -494,6 +495,8 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
         barrier=clock.barrier,
         has_heads=parts.n_shared > 0,
         metrics=metrics,
+        budget=report_budget_of(config),
+        n_tested=config.evaluation.clients,
         seed=config.seed,
         n_workers=n_workers,
     )

@@ -17,6 +17,7 @@ from fielding.federation.budget import invited_count
 from fielding.federation.clients import Reason, TrainingPlan, Updates
 from fielding.federation.evaluation import SCORES, ClientScores
 from fielding.federation.ledger import Costs, Ledger
+from fielding.federation.report_budget import ReportBudget, sample_clients
 from fielding.methods.kinds import ReportsFrom
 from fielding.rng import Hashes, client_key, hashed, stream
 from fielding.runtime.observe import Observer
@@ -29,7 +30,7 @@ from fielding.simulation.attacks import Spoiling
 from fielding.simulation.clock import seconds_of, settle_round
 from fielding.simulation.costs import IDLE_S, Accounts, answer_costs, finish_times, job_costs, without
 from fielding.simulation.hardware import Hardware
-from fielding.simulation.reports import Mailbox, SentReports, SharedModel, judging_rows
+from fielding.simulation.reports import NO_LETTERS, Mailbox, SentReports, SharedModel, judging_rows
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.label_mix import plain_model
 from fielding.training.trainer import Trainer
@@ -50,6 +51,12 @@ class SimulatedClients:
         What clients do to the model that serves them; None: nothing.
     metrics
         What the user's own functions measure, by name.
+    budget
+        Which clients are asked what is new; None: all. With one, reports travel with training, as on Flower: those of
+        participants and of the clients asked act in the next round. No budget is needed, and none is kept, where the
+        method hears no clients but participants.
+    n_tested
+        How many clients are tested in an evaluation, drawn anew each time; None: all.
     barrier
         When clusters that train in parallel wait for each other: ``"event"``, when data arrive or reports act;
         ``"round"``, in every round.
@@ -72,14 +79,23 @@ class SimulatedClients:
         barrier: str = "event",
         has_heads: bool = False,
         metrics: Mapping[str, Metric] | None = None,
+        budget: ReportBudget | None = None,
+        n_tested: int | None = None,
         seed: int,
         n_workers: int = 1,
     ) -> None:
         self.windows, self._trainer, self.reports_from = windows, trainer, reports_from
         self._hardware, self._barrier, self._seed = hardware, barrier, seed
         self._accounts = Accounts(windows.n_clients, hardware)
-        self._mailbox = Mailbox(observer, reports_from)
+        self.budget = None if observer is None or reports_from in ("nobody", "participants") else budget
+        self._n_tested = n_tested
+        if self.budget is not None:
+            self.budget.grow(windows.n_clients)
+        self._mailbox = Mailbox(observer, reports_from, waits=self.budget is not None)
         self._letters: SentReports | None = None
+        # With a budget: what acts in the next round, and which clients are in touch in this one before it trains.
+        self._arrived: SentReports | None = None
+        self._in_touch: Counts = np.empty(0, dtype=np.int64)
         self._compute: Compute = trainer if isinstance(trainer, OwnCompute) else Workers(trainer, n_workers)
         self._keys = np.array([client_key(one) for one in windows.schedule.client_ids], dtype=np.uint64)
         self.runtime = ClientRuntime(
@@ -176,7 +192,40 @@ class SimulatedClients:
             self._sharing.skill = None
         now_s, availability = self.now_s, self._hardware.availability
         self._letters = self._mailbox.send(round_index, lambda clients: availability.available(clients, now_s))
-        return self._letters.batch(self.client_ids)
+        acting = self._letters
+        if self.budget is not None:
+            self._in_touch = np.empty(0, dtype=np.int64)
+            if round_index:  # first reports later than that follow a shared model, and travel with training
+                acting, self._arrived = self._arrived or NO_LETTERS, self._letters
+            self.budget.note_reports(acting.clients)
+        return acting.batch(self.client_ids)
+
+    def _ask_others(self, plan: TrainingPlan, missing: Counts) -> None:
+        """Let participants, all but those ``missing``, and the clients that the budget asks send what is new.
+
+        No client is waited for. Clients that train on trial send it with the others.
+        """
+        budget, everyone = self.budget, np.arange(self.windows.n_clients)
+        if budget is None:
+            return
+        self._in_touch = np.union1d(self._in_touch, np.setdiff1d(plan.clients, missing))
+        if plan.is_probe:
+            return
+        budget.note_heard(plan.clients, self.round_index)
+        others = self._accounts.is_online(everyone) & self._mailbox.is_worth_asking(everyone.size)
+        others[plan.clients] = False
+        if self._arrived is not None and self._arrived.clients.size:  # first reports: all are heard
+            budget.note_heard(np.flatnonzero(others), self.round_index)
+            return
+        asked = budget.choose(others, self.draws("ask", everyone), self.round_index)
+        self._take_answers(np.union1d(self._in_touch, asked))
+        if self._arrived is not None and self._arrived.clients.size:
+            self._accounts.charge("report", *self._arrived.costs())
+
+    def _take_answers(self, clients: Counts) -> None:
+        sent = self._mailbox.answer(clients, self.round_index)
+        if sent.clients.size:
+            self._arrived = sent
 
     def collect(self, clients: Counts) -> ReportBatch:
         """Return what clients send with the models that they trained."""
@@ -217,6 +266,7 @@ class SimulatedClients:
             **self.runtime.arrays(),
             **self._sharing.arrays(),
             **self._accounts.clock.arrays(),
+            **({} if self.budget is None else self.budget.arrays()),
         }
 
     def return_to(
@@ -233,9 +283,15 @@ class SimulatedClients:
             self._accounts.return_to(times[done])
             self._sharing.share_again(done)
             reports = self.begin(done)
-            self.collect(self._mailbox.sent_in(done, dict(arrays)))
+            sent = self._mailbox.sent_in(done, dict(arrays))
+            if self.budget is None:
+                self.collect(sent)
+            else:
+                self._take_answers(sent)
         self._accounts.return_to(times[round_index + 1], ledger, arrays)
         self._letters = None
+        if self.budget is not None:
+            self.budget.restore(arrays)
         self.runtime.restore(arrays)
         self._sharing.share_again(round_index + 1)
         return reports
@@ -290,6 +346,7 @@ class SimulatedClients:
         online = self._hardware.availability.available(plan.clients, self.begins_s(plan) + finish) & ~refused
         outcome = settle_round(plan.groups, finish, wanted=plan.wanted, finishes_online=online)
         reasons = np.where(refused, "refused", outcome.reasons)
+        self._ask_others(plan, plan.clients[reasons == "offline"])
         self._accounts.charge(
             "probe" if plan.is_probe else "model", plan.clients, outcome.spent(costs), seconds=seconds
         )
@@ -381,18 +438,29 @@ class SimulatedClients:
     # ---- measurements, which no method sees ----------------------------------------------------------------------
 
     def scores(self, models: Models, row: Counts) -> dict[str, ClientScores]:
-        """Measure each client's model on the samples that :data:`~fielding.federation.evaluation.SCORES` names.
+        """Measure clients' models on the samples that :data:`~fielding.federation.evaluation.SCORES` names.
 
-        What clients do to the models that serve them is charged, testing is not.
+        Those of all clients, or of a sample of those that have data. What clients do to the models that serve them is
+        charged, testing is not.
         """
         now, windows, serving = self.round_index, self.windows, self.runtime.serving
         others = {"next": windows.next(now)}
         if windows.n_visible > 1:  # else the newest interval is the window
             others = {"newest": windows.newest(now), **others}
-        tested = self.runtime.test(models, row, others)
+        everyone, testable = np.arange(windows.n_clients), self.has_data()
+        sample = None
+        if self._n_tested is not None:
+            sample = sample_clients(testable, self.draws("test", everyone), self._n_tested)
+        tested = self.runtime.test(models, row, others, clients=sample)
         found = {name: tested.get(name, tested["window"]) for name in SCORES}
+        if sample is not None:
+            found = {name: replace(one, n_of=int(testable.sum())) for name, one in found.items()}
+        if self.budget is not None:
+            self.budget.note_losses(found["window"].clients, found["window"].loss)
         if serving.has_own_work:  # the round does not wait for it
-            everyone, sizes = np.arange(windows.n_clients), self.runtime.training.sizes
+            sizes = self.runtime.training.sizes
+            if sample is not None:
+                sizes = np.where(np.isin(everyone, sample), sizes, 0)
             steps = np.zeros_like(sizes)
             for one in tested.values():
                 steps[one.clients] = serving.fine_tune

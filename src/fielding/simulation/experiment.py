@@ -588,7 +588,7 @@ def federation_of(simulation: Simulation, method: Method, clients: Driver) -> Fe
         evaluate_every=config.evaluation.every,
         n_rounds=config.rounds,
         stop_at_time_s=config.stop_at_time_s,
-        is_delayed=config.coordinator.reports == "with-training",
+        is_delayed=config.coordinator.reports == "with-training" and simulation.clients.budget is None,
         has_late_start=config.coordinator.shared_model == GLOBAL and simulation.clients.reports_from != "participants",
         selection=simulation.parts.selection,
         n_train_samples=config.training.local_steps * config.training.batch_size,

@@ -193,16 +193,19 @@ class SentReports:
         return clients, Costs(down_bytes=down, up_bytes=up, forward_samples=forward, train_samples=backward)
 
 
+NO_LETTERS = SentReports(clients=NOTHING.clients, representations=NOTHING.representations, n_samples=NOTHING.n_samples)
+
+
 class Mailbox:
     """Holds back reports of clients that cannot be reached, or that the method does not hear before they train.
 
     There is no ``observer`` if the method hears no reports. ``reports_from`` says whose it hears, and whether more than
     that they drifted. At the start all clients report. Where the level of the drift test is known, clients are asked
-    for a report when others drift.
+    for a report when others drift. ``waits``: after the start clients keep what is new until :meth:`answer`.
     """
 
-    def __init__(self, observer: Observer | None, reports_from: ReportsFrom) -> None:
-        self._observer, self._reports_from = observer, reports_from
+    def __init__(self, observer: Observer | None, reports_from: ReportsFrom, *, waits: bool = False) -> None:
+        self._observer, self._reports_from, self._waits = observer, reports_from, waits
         self._unsent: Counts = NOTHING.clients
         self._pending = NOTHING
         self._sent: list[Counts] = []
@@ -222,8 +225,15 @@ class Mailbox:
         online = is_online(reports.clients)
         self._unsent = reports.clients[~online]
         reports = _some(reports, online)
-        if self._roll_call is not None:
-            self._roll_call.hear(reports.clients, reports.representations, reports.n_samples, round_index=round_index)
+        if self._waits and self._has_started:
+            looking = self._observer.looked
+            if self._reports_from == "first":
+                reports, looking = _some(reports, ~np.isin(reports.clients, self._heard)), looking.without(self._heard)
+            self._pending, self._unsent = reports, np.sort(np.concatenate([self._unsent, reports.clients]))
+            return self._sent_reports(NOTHING, looking)
+        self._hear(reports, round_index)
+        if self._waits:
+            self._has_started = len(reports) > 0
         if self._reports_from == "first":  # clients know that they are not heard any more
             is_new = ~np.isin(reports.clients, self._heard)
             looked = self._observer.looked.without(self._heard) if is_new.any() else None
@@ -246,6 +256,27 @@ class Mailbox:
             self._unsent = np.setdiff1d(self._unsent, reports.clients)
             self._sent.append(np.column_stack([np.full(reports.clients.size, round_index), reports.clients]))
         return self._sent_reports(reports)
+
+    def answer(self, clients: Counts, round_index: int) -> SentReports:
+        """Return what clients send that were asked, or train; the others keep theirs until they are asked."""
+        reports = _some(self._pending, np.isin(self._pending.clients, clients))
+        self._pending = NOTHING
+        self._unsent = np.setdiff1d(self._unsent, reports.clients)
+        self._heard = np.union1d(self._heard, reports.clients)
+        self._sent.append(np.column_stack([np.full(reports.clients.size, round_index), reports.clients]))
+        self._hear(reports, round_index)
+        return self._sent_reports(reports)
+
+    def is_worth_asking(self, n_clients: int) -> Mask:
+        """Return which clients may have something to tell, shape ``(n_clients,)``: some are heard only once."""
+        mask = np.ones(n_clients, dtype=np.bool_)
+        if self._reports_from == "first":
+            mask[self._heard] = False
+        return mask
+
+    def _hear(self, reports: FleetReports, round_index: int) -> None:
+        if self._roll_call is not None:
+            self._roll_call.hear(reports.clients, reports.representations, reports.n_samples, round_index=round_index)
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return which clients sent a report with a model, and when: looking at the data again does not tell."""

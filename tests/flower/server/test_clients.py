@@ -159,8 +159,11 @@ def test_a_node_that_sends_nan_counts_for_nothing_but_its_reports(whole: Deploye
     assert all(np.isfinite(one) for one in accuracies(deployed.out).values())
 
 
+ALL: dict[str, Json] = {"budget": "all"}  # all are asked in every round, and waited for
+
+
 def test_a_dead_node_costs_one_deadline_and_is_then_left_alone(tmp_path: Path) -> None:
-    deployed = Deployed(deployed_config(table()), tmp_path)
+    deployed = Deployed(deployed_config(table(reports=ALL)), tmp_path)
 
     def watch(row: Mapping[str, Json]) -> bool:
         if row["round"] == 4:
@@ -175,7 +178,7 @@ def test_a_dead_node_costs_one_deadline_and_is_then_left_alone(tmp_path: Path) -
 
 
 def test_a_slow_node_is_left_alone_until_it_answers_and_what_it_reports_still_acts(tmp_path: Path) -> None:
-    deployed = Deployed(deployed_config(table()), tmp_path, with_keys=True)
+    deployed = Deployed(deployed_config(table(reports=ALL)), tmp_path, with_keys=True)
     deployed.wire.slow.add(address(4))
     deployed.run()
     joined = {line["round"]: line["joined"] for line in lines(deployed.out, EVENTS) if line["joined"]}
@@ -184,6 +187,30 @@ def test_a_slow_node_is_left_alone_until_it_answers_and_what_it_reports_still_ac
     asked = [address(4) in [at for at, _ in push] for push in deployed.wire.pushes]
     assert asked[:3] == [True, False, True]
     assert not any(one and following for one, following in pairwise(asked))
+    acted = [list(line["reported"]).count(slow_id) for line in lines(deployed.out, EVENTS)]  # type: ignore[arg-type]
+    assert sum(acted) >= 2
+    assert max(acted) == 1
+
+
+def test_with_a_budget_a_dead_node_is_asked_once_in_vain_and_costs_one_deadline(tmp_path: Path) -> None:
+    deployed = Deployed(deployed_config(table()), tmp_path)
+
+    def watch(row: Mapping[str, Json]) -> bool:
+        if row["round"] == 4:
+            deployed.wire.dead.add(address(0))
+        return True
+
+    assert deployed.run(watch=watch) is not None
+    verbs = [order.verb for push in deployed.wire.pushes[8:] for at, order in push if at == address(0)]
+    assert len(verbs) <= 2, "a question that is not waited for, and an order that is"
+    assert verbs.count("describe") <= 1
+
+
+def test_with_a_budget_what_a_slow_node_reports_acts_when_it_came(tmp_path: Path) -> None:
+    deployed = Deployed(deployed_config(table()), tmp_path, with_keys=True)
+    deployed.wire.slow.add(address(4))
+    deployed.run()
+    slow_id = key_id(f"-----BEGIN {address(4)}".encode())
     acted = [list(line["reported"]).count(slow_id) for line in lines(deployed.out, EVENTS)]  # type: ignore[arg-type]
     assert sum(acted) >= 2
     assert max(acted) == 1

@@ -295,7 +295,7 @@ def test_the_time_of_the_push_is_not_taken_from_clients() -> None:
     settled, duration_s = exchange.send([train(1)])
 
     assert reasons(settled) == [None]
-    assert duration_s == 17.0
+    assert 17.0 <= duration_s < 18.0  # after a while without news the server asks less often
 
 
 def test_nothing_to_send_is_no_exchange() -> None:

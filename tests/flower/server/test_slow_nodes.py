@@ -75,4 +75,5 @@ def test_if_all_nodes_were_late_they_are_waited_for() -> None:
 
     settled, duration_s = exchange.send([describe(1, 1), describe(2, 1)])
 
-    assert (reasons(settled), duration_s) == ([None, None], 9.0)
+    assert reasons(settled) == [None, None]
+    assert 9.0 <= duration_s < 10.0

@@ -16,6 +16,7 @@ from fielding.federation.budget import invited_count
 from fielding.federation.clients import Reason, TrainingPlan, Updates
 from fielding.federation.evaluation import TREATMENTS, ClientScores
 from fielding.federation.ledger import Ledger
+from fielding.federation.report_budget import ReportBudget, sample_clients
 from fielding.federation.roll_call import RollCall
 from fielding.flower.server.contacts import Contacts, Presence
 from fielding.flower.server.exchange import Exchange, Settled, Task
@@ -237,9 +238,10 @@ _GONE = Settled(reason="offline", text="the node is gone")
 class FlowerClients:
     """All clients of a deployment, at one round at a time; see :class:`~fielding.engine.round.Driver`.
 
-    A round is one exchange: chosen clients train, the others say whether their data moved. What they say acts in the
-    next round. Only before the first round all clients are asked. Whatever else a method asks is one more exchange each
-    time.
+    A round is one exchange: chosen clients train, others say whether their data moved. What they say acts in the next
+    round. With a budget only some of the others are asked, and none of them is waited for: what they say acts in the
+    round after it came. Only before the first round, and when a shared model was sent out, all clients are asked.
+    Whatever else a method asks is one more exchange each time.
 
     Parameters
     ----------
@@ -253,6 +255,10 @@ class FlowerClients:
         How a shared model reaches clients; None: they need none.
     roll_call
         When all clients are asked for a report; None: never.
+    budget
+        Which clients are asked what is new; None: all, and they are waited for.
+    n_tested
+        How many clients are tested in an evaluation, drawn anew each time; None: all.
     clock
         Tells the time, in seconds from anywhere.
     """
@@ -268,11 +274,13 @@ class FlowerClients:
         n_features: int | None = None,
         sharing: Sharing | None = None,
         roll_call: RollCall | None = None,
+        budget: ReportBudget | None = None,
+        n_tested: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._contacts = Contacts(exchange, presence, reports_from="drifted", n_features=n_features)
-        self._contacts.sharing, self._contacts.roll_call = sharing, roll_call
-        self._orders, self._overcommit, self._plan = orders, overcommit, plan
+        self._contacts.sharing, self._contacts.roll_call, self._contacts.budget = sharing, roll_call, budget
+        self._orders, self._overcommit, self._plan, self._n_tested = orders, overcommit, plan, n_tested
         self._clock, self._begun_at, self._before_s = clock, clock(), 0.0
         self._round_index, self._worked_s = -1, 0.0
         self._has_met, self._failing = False, FailingRounds()
@@ -435,7 +443,7 @@ class FlowerClients:
                     served=None if plan.is_probe else self._view(client, self._served),
                 )
                 jobs[job] = Task(address=address, order=order, group=int(plan.groups[job]))
-        others = [] if plan.is_probe else self._questions(plan)
+        others = [] if plan.is_probe else self._questions(plan, is_alone=not jobs)
         tasks = contacts.with_views([*jobs.values(), *others])
         settled, duration_s = self._exchange(tasks, dict(enumerate(plan.wanted.tolist())))
         self._worked_s += duration_s
@@ -453,21 +461,36 @@ class FlowerClients:
             return None
         return self._orders.served(served[0], int(served[1][client]), self._heard)
 
-    def _questions(self, plan: TrainingPlan) -> list[Task]:
-        """Return what clients are asked that do not train: what is new, if the method wants to know."""
+    def _questions(self, plan: TrainingPlan, *, is_alone: bool) -> list[Task]:
+        """Return what clients are asked that do not train: what is new, if the method wants to know.
+
+        If the questions are all that a round has to say, they are waited for: else rounds would pass in no time.
+        """
         contacts, inbox, reports_from = self._contacts, self._contacts.inbox, self._contacts.reports_from
+        budget, sharing = contacts.budget, contacts.sharing
         others = contacts.free()
         others[plan.clients] = False
         if reports_from == "nobody":
             others &= inbox.n_samples == 0  # else they would never train again
         elif reports_from in ("first", "participants"):
             others &= (inbox.n_samples == 0) | (inbox.confirmed == NO_REPORT)
+        asked, is_awaited = np.flatnonzero(others), True
+        if budget is not None:
+            budget.note_heard(plan.clients, self._round_index)
+            if sharing is not None and sharing.is_starting and reports_from != "nobody":
+                budget.note_heard(asked, self._round_index)  # first reports are wanted of all, as at the start
+            else:
+                is_answering, n_busy = contacts.answering()
+                draws = self.draws("ask", np.arange(others.size))
+                asked = budget.choose(others & ~is_answering, draws, self._round_index, n_busy=n_busy)
+                is_awaited = is_alone
         return [
             Task(
                 address=address,
                 order=self._orders.describe(self._round_index, confirmed=contacts.confirmed(client)),
+                is_awaited=is_awaited,
             )
-            for client in np.flatnonzero(others).tolist()
+            for client in asked.tolist()
             if (address := contacts.address(client)) is not None
         ]
 
@@ -519,13 +542,15 @@ class FlowerClients:
         )
 
     def scores(self, models: Models, row: Counts) -> dict[str, ClientScores]:
-        """Let all clients that can be reached test the model that serves them: one exchange; clients rise.
+        """Let clients that can be reached, all or a sample, test the models that serve them: one exchange.
 
         On their windows alone: devices test what they are sent, and what comes next is not there yet.
         """
-        contacts = self._contacts
+        contacts, free = self._contacts, self._contacts.free()
+        if self._n_tested is not None:
+            free &= contacts.inbox.n_samples != 0
         tests: dict[int, Task] = {}
-        for client in np.flatnonzero(contacts.free()).tolist():
+        for client in sample_clients(free, self.draws("test", np.arange(free.size)), self._n_tested).tolist():
             if (address := contacts.address(client)) is not None:
                 order = self._orders.evaluate(
                     models[int(row[client])],
@@ -545,7 +570,10 @@ class FlowerClients:
         names = [name for name in TREATMENTS if found and all(name in scores.also for _, scores in found)]
         also = {name: _stack_scores(tested, [scores.also[name] for _, scores in found]) for name in names}
         window = _stack_scores(tested, [scores for _, scores in found])
-        return {"window": replace(window, also=also)}
+        if contacts.budget is not None:
+            contacts.budget.note_losses(window.clients, window.loss)
+        n_of = None if self._n_tested is None else int(free.sum())
+        return {"window": replace(window, also=also, n_of=n_of)}
 
     def concepts(self) -> None:
         """Return None: a deployment does not know the true concepts."""

@@ -12,6 +12,7 @@ from fielding._typing import ClientId, Counts, Mask
 from fielding.client.report import DRIFT_KINDS, NO_REPORTS, ReportBatch
 from fielding.errors import CheckpointError, InputError, OptionError, echo
 from fielding.federation.ledger import Ledger
+from fielding.federation.report_budget import ReportBudget
 from fielding.federation.roll_call import RollCall
 from fielding.flower.server.exchange import Exchange, Node, Settled, Task
 from fielding.flower.server.roster import Roster, RosterChanges, identity_of
@@ -215,6 +216,8 @@ class Contacts:
         The model that clients see their samples with, if they do; to be set before the first of them comes.
     roll_call
         When all clients are asked for a report, if they ever are; to be set before the first of them comes.
+    budget
+        Which clients are asked what is new, if not all are; to be set before the first of them comes.
     """
 
     def __init__(
@@ -225,6 +228,7 @@ class Contacts:
         self.inbox, self.ledger = Inbox(n_features), Ledger(0)
         self.sharing: Sharing | None = None
         self.roll_call: RollCall | None = None
+        self.budget: ReportBudget | None = None
         self.round_costs: dict[str, float] = {}
         self.keys: Hashes = np.empty(0, dtype=np.uint64)
         self._introduced: dict[int, int] = {}  # partitions that nodes named late, by address
@@ -243,12 +247,18 @@ class Contacts:
     def take_reports(self, round_index: int) -> ReportBatch:
         """Return the reports that act now, sent in this round or before; perhaps others are asked for theirs."""
         reports = self.inbox.take_all(self.client_ids)
+        clients = self.places(reports.client_ids)
+        if self.budget is not None:
+            self.budget.note_reports(clients)
         roll_call = self.roll_call if self.reports_from == "drifted" else None
-        if roll_call is not None and len(reports.client_ids) and reports.n_samples is not None:
-            position = {client_id: at for at, client_id in enumerate(self.client_ids)}
-            clients = np.array([position[client_id] for client_id in reports.client_ids], dtype=np.int64)
+        if roll_call is not None and clients.size and reports.n_samples is not None:
             roll_call.hear(clients, reports.representations, reports.n_samples, round_index=round_index)
         return reports
+
+    def places(self, client_ids: Sequence[ClientId]) -> Counts:
+        """Return the places of some clients."""
+        found = [] if self._roster is None else [self._roster.place(one) for one in client_ids]
+        return np.array(found, dtype=np.int64)
 
     def confirmed(self, client: int) -> int:
         """Return the number of a client's newest report; that of none if another one is wanted, whatever is new."""
@@ -263,6 +273,15 @@ class Contacts:
         owing = [client for at in self.exchange.owing() if (client := self._roster.client_at(at)) is not None]
         free[owing] = False
         return free
+
+    def answering(self) -> tuple[Mask, int]:
+        """Return which clients are still to answer a question that is not waited for, shape ``(n_clients,)``.
+
+        And how many of them may do so in time: nodes that hang must not use up the budget.
+        """
+        mask, answering = np.zeros(len(self.client_ids), dtype=np.bool_), self.exchange.answering()
+        mask[[client for at in answering if (client := self._client_at(at)) is not None]] = True
+        return mask, sum(answering.values())
 
     def close(self) -> None:
         """Let no client join any more; those that are known come and go as before."""
@@ -336,8 +355,9 @@ class Contacts:
         ids = self.client_ids
         self.ledger.grow(len(ids))
         self.inbox.grow(len(ids))
-        if self.sharing is not None:
-            self.sharing.grow(len(ids))
+        for by_client in (self.sharing, self.budget):
+            if by_client is not None:
+                by_client.grow(len(ids))
         new = [client_key(one) for one in ids[self.keys.size :]]
         self.keys = np.concatenate([self.keys, np.array(new, dtype=np.uint64)])
 
@@ -375,7 +395,7 @@ class Contacts:
         What the order brings of the shared model counts as a report, as in the simulator.
         """
         order, client = task.order, self._client_at(task.address)
-        if settled.reason not in (None, "refused"):
+        if settled.reason not in (None, "refused") and (task.is_awaited or settled.answer is not None):
             who = f"node {task.address}" if client is None else f"client {echo(self.client_ids[client])}"
             _LOG.warning("%s, %s: %s (%s)", who, order.verb, settled.reason, settled.text)
         if client is not None:
@@ -435,7 +455,8 @@ class Contacts:
         roster = Roster() if self._roster is None else self._roster
         shared = {} if self.sharing is None else self.sharing.arrays()
         called = {} if self.roll_call is None else self.roll_call.arrays()
-        return {**roster.arrays(), **self.inbox.arrays(), **shared, **called}
+        budget = {} if self.budget is None else self.budget.arrays()
+        return {**roster.arrays(), **self.inbox.arrays(), **shared, **called, **budget}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]], ledger: Ledger) -> None:
         """Go on from what :meth:`arrays` gave; no client is there yet."""
@@ -445,6 +466,8 @@ class Contacts:
             self.sharing.restore(arrays)
         if self.roll_call is not None:
             self.roll_call.restore(arrays)
+        if self.budget is not None:
+            self.budget.restore(arrays)
         self.keys = np.empty(0, dtype=np.uint64)
         self._make_room()
         self._is_new, self._is_first = False, True

@@ -29,6 +29,7 @@ from fielding.engine.plugins import (
     mistakes_in,
     parts_of,
     policy_of,
+    report_budget_of,
     run_reports_from,
     serving_of,
     trainer_of,
@@ -39,6 +40,7 @@ from fielding.engine.round import Federation
 from fielding.engine.runner import Rules, Runner, Watch, under
 from fielding.errors import CheckpointError, InputError, OptionError, echo
 from fielding.federation.aggregation import Aggregator
+from fielding.federation.report_budget import usual_budget
 from fielding.flower.server.clients import FlowerClients, OrderBook
 from fielding.flower.server.contacts import Presence
 from fielding.flower.server.device_rule import device_record, roll_call_of
@@ -442,6 +444,8 @@ def runner_of(
         n_features=setup.expected.n_features,
         sharing=sharing,
         roll_call=roll_call_of(config, own_vectors=deployment.own_vectors),
+        budget=report_budget_of(config, usual_budget(config.training.participants)),
+        n_tested=config.evaluation.clients,
         clock=clock,
     )
     found = folder.resume(config_text(config)) if folder.is_begun() else None

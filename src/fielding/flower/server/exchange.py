@@ -75,12 +75,13 @@ class Task:
     """An order for the node at an address.
 
     ``group`` says which answers it competes with: once its group has enough, its answer is no longer waited for. None:
-    it competes with none.
+    it competes with none. ``is_awaited``: whether its answer is waited for at all; if not, it counts when it comes.
     """
 
     address: int
     order: Order
     group: int | None = None
+    is_awaited: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -156,7 +157,11 @@ class Board:
     def is_done(self) -> bool:
         """Return whether no answer is worth waiting for."""
         tasks = [self.tasks[at] for at in self.pending.values()]
-        return all(task.address in self._slow or self._has_enough(task.group) for task in tasks)
+        return all(not task.is_awaited or task.address in self._slow or self._has_enough(task.group) for task in tasks)
+
+    def is_awaited(self, ticket: str) -> bool:
+        """Return whether the answer to an order is waited for."""
+        return self.tasks[self.pending[ticket]].is_awaited
 
     def settle(self, ticket: str, answer: Answer, *, n_bytes: int, seconds: float) -> None:
         """Take note of an answer."""
@@ -235,6 +240,9 @@ def _complete_model(order: TrainOrder, reply: TrainReply) -> TrainReply:
 
 
 NODE_POLL_S = 0.5  # seconds between two looks at which nodes are there, while the server waits for them
+SLACKENING, MOST_POLL_S = 0.1, 1.0
+"""While no answer comes, the server asks again after such a share of the time that it has waited since the last one,
+and at the latest after so many seconds: an answer is found with a tenth of its own delay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,13 +254,13 @@ class Patience:
     deadline_s
         For answers, in seconds from the end of the push.
     poll_s
-        Seconds between two questions for them.
+        Seconds between two questions for them at least; the longer nothing came, the rarer they are.
     forget_s
         How long a node that did not answer gets nothing else to do; then it is tried again. Default: ten deadlines.
     """
 
     deadline_s: float
-    poll_s: float = 0.1
+    poll_s: float = 0.05
     forget_s: float | None = None
 
     def __post_init__(self) -> None:
@@ -279,13 +287,17 @@ class Late:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Debt:
-    """An answer that a node owes: since when, until when it is in time, and when that node had come."""
+    """An answer that a node owes: since when, until when it is in time, and when that node had come.
+
+    One that was never waited for keeps a node from no other order: messages queue, and it is done with this one soon.
+    """
 
     address: int
     verb: Verb
     activated_at: str | None
     since: float
     due: float
+    is_awaited: bool
 
 
 class Exchange:
@@ -312,8 +324,13 @@ class Exchange:
         self._late: list[Late] = []
 
     def owing(self) -> frozenset[int]:
-        """Return the addresses that owe an answer."""
-        return frozenset(debt.address for debt in self._debts.values())
+        """Return the addresses that owe an answer which was waited for."""
+        return frozenset(debt.address for debt in self._debts.values() if debt.is_awaited)
+
+    def answering(self) -> dict[int, bool]:
+        """Return the addresses with an answer to come that is not waited for, and whether it may still be in time."""
+        now = self._clock()
+        return {debt.address: now <= debt.due for debt in self._debts.values() if not debt.is_awaited}
 
     def take_late(self) -> tuple[Late, ...]:
         """Return the answers that came late since this was asked last."""
@@ -361,9 +378,9 @@ class Exchange:
         Returns
         -------
         What became of each task, in their order, and how many seconds it took. It ends when every group has enough and
-        every task without a group is settled, those of slow nodes left aside, and at the deadline at the latest; nodes
-        that have not answered by then owe an answer. Of answers found at the same moment those of earlier tasks count
-        first.
+        every task without a group is settled, those of slow nodes and those that are not awaited left aside, and at the
+        deadline at the latest; nodes that have not answered by then owe an answer. Of answers found at the same moment
+        those of earlier tasks count first.
         """
         started = self._clock()
         there = self._activated.keys() | {task.address for task in tasks}
@@ -375,34 +392,39 @@ class Exchange:
             orders = [(board.tasks[at].address, board.tasks[at].order) for at in board.to_send]
             for at, (ticket, n_bytes) in zip(board.to_send, self._wire.push(orders), strict=True):
                 board.post(at, ticket, n_bytes)
-        end = self._clock() + self.patience.deadline_s
+        came_at = self._clock()  # the last answer
+        end = came_at + self.patience.deadline_s
         while True:
-            self._pull(board, started)
-            left = end - self._clock()
-            if board.is_done() or left <= 0:
+            has_come, now = self._pull(board, started), self._clock()
+            if board.is_done() or now >= end:
                 break
-            self._sleep(min(self.patience.poll_s, left))
+            came_at = now if has_come else came_at
+            pause = max(self.patience.poll_s, min(MOST_POLL_S, SLACKENING * (now - came_at)))
+            self._sleep(min(pause, end - now))
         if board.pending:
             self._give_up(board, started, end)
         return board.results(), self._clock() - started
 
-    def _pull(self, board: Board | None, started: float = 0.0) -> None:
-        """Take in what has come: answers of this exchange, and late ones of earlier ones."""
+    def _pull(self, board: Board | None, started: float = 0.0) -> bool:
+        """Take in what has come: answers of this exchange, and late ones of earlier ones; return whether any did."""
         asked = {ticket: (debt.address, debt.verb) for ticket, debt in self._debts.items()}
         if board is not None:
             asked |= board.unanswered_orders()
         if not asked:
-            return
+            return False
         found = self._wire.pull(asked)
         for ticket in [ticket for ticket in asked if ticket in found]:  # in the order of tasks
             (address, verb), (answer, n_bytes) = asked[ticket], found[ticket]
             if (debt := self._debts.pop(ticket, None)) is not None:
                 # Its exchange may have ended before the deadline.
-                self._judge(address, answer, is_in_time=self._clock() <= debt.due)
+                is_in_time = self._clock() <= debt.due
+                if is_in_time or debt.is_awaited:
+                    self._judge(address, answer, is_in_time=is_in_time)
                 self._late.append(Late(address=address, verb=verb, answer=answer, bytes_up=n_bytes))
             elif board is not None:
                 self._judge(address, answer, is_in_time=True)
                 board.settle(ticket, answer, n_bytes=n_bytes, seconds=self._clock() - started)
+        return bool(found)
 
     def _judge(self, address: int, answer: Answer, *, is_in_time: bool) -> None:
         """Take note of slow nodes; what Flower says in place of a node shows nothing of its speed."""
@@ -414,6 +436,7 @@ class Exchange:
     def _give_up(self, board: Board, started: float, end: float) -> None:
         """Write down which nodes owe an answer, and why it is missing: the node is gone, or slow."""
         now = self._clock()
+        awaited = {ticket for ticket in board.pending if board.is_awaited(ticket)}
         for ticket, (address, verb) in board.unanswered_orders().items():
             self._debts[ticket] = _Debt(
                 address=address,
@@ -421,10 +444,12 @@ class Exchange:
                 activated_at=self._activated.get(address),
                 since=now,
                 due=end,
+                is_awaited=ticket in awaited,
             )
-            if now >= end:
+            if now >= end and ticket in awaited:
                 self._slow.add(address)
-        there = {node.address for node in self.look()}
+        there = {node.address for node in self.look()} if awaited else set()
         for ticket, (address, _) in board.unanswered_orders().items():
             is_there = address in there and ticket in self._debts
-            board.give_up(ticket, "straggler" if is_there else "offline", now - started)
+            reason: Reason = "straggler" if is_there or ticket not in awaited else "offline"
+            board.give_up(ticket, reason, now - started)

@@ -96,11 +96,13 @@ class Roster:
             raise unknown_name("identity of clients", identity, get_args(Identity))
         self.identity: Identity = identity
         self._ids: list[ClientId] = []
+        self._all_ids: tuple[ClientId, ...] = ()  # the same, made anew only when clients joined
         self._place: dict[ClientId, int] = {}
         self._address: dict[int, int] = {}  # of clients, by place
         self._client: dict[int, int] = {}  # the same, the other way round
         self._nodes: frozenset[int] = frozenset()
         self._is_open = True
+        self._key_ids: dict[bytes, str] = {}  # of the keys that were seen last, so that each is hashed once
         self._strangers: dict[int, bool] = {}  # addresses of clients that came too late, and whether that was reported
 
     def close(self) -> None:
@@ -110,7 +112,9 @@ class Roster:
     @property
     def client_ids(self) -> tuple[ClientId, ...]:
         """All clients that ever came; none loses its place."""
-        return tuple(self._ids)
+        if len(self._all_ids) != len(self._ids):  # a tuple per question would be quadratic in the clients of a round
+            self._all_ids = tuple(self._ids)
+        return self._all_ids
 
     def __len__(self) -> int:
         """Return the number of clients that ever came."""
@@ -121,6 +125,10 @@ class Roster:
         mask = np.zeros(len(self._ids), dtype=np.bool_)
         mask[list(self._address)] = True
         return mask
+
+    def place(self, client_id: ClientId) -> int:
+        """Return the place of a client that came."""
+        return self._place[client_id]
 
     def address(self, client: int) -> int | None:
         """Return the address of the client at a place; None if it cannot be reached."""
@@ -140,10 +148,11 @@ class Roster:
         before = dict(self._address)
         where: dict[ClientId, int]
         if self.identity == "key":
-            where = {key_id(node.public_key): node.address for node in present if _has_key(node)}
+            where = {self._key_id(node.public_key): node.address for node in present if _has_key(node)}
         else:
             where = {self._ids[place]: at for place, at in before.items() if at in self._nodes}
         joined = self._place_clients(where)
+        are_new = set(joined)
         turned_away = tuple(sorted(at for at, is_told in self._strangers.items() if not is_told))
         self._strangers |= dict.fromkeys(turned_away, True)
         return RosterChanges(
@@ -151,7 +160,7 @@ class Roster:
             returned=tuple(
                 self._ids[place]
                 for place, at in sorted(self._address.items())
-                if before.get(place) != at and self._ids[place] not in joined
+                if before.get(place) != at and self._ids[place] not in are_new
             ),
             left=tuple(self._ids[place] for place in sorted(before.keys() - self._address.keys())),
             unknown=tuple(sorted(self._nodes - self._client.keys() - self._strangers.keys()))
@@ -159,6 +168,14 @@ class Roster:
             else (),
             turned_away=turned_away,
         )
+
+    def _key_id(self, public_key: bytes) -> str:
+        found = self._key_ids.get(public_key)
+        if found is None:
+            if len(self._key_ids) > 2 * max(len(self._nodes), 1000):  # keys of nodes that are gone
+                self._key_ids = {}
+            found = self._key_ids[public_key] = key_id(public_key)
+        return found
 
     def learn(self, partitions: Mapping[int, int]) -> tuple[ClientId, ...]:
         """Take note of the parts of the data that nodes hold, by address, and return the clients that joined, by id.

@@ -60,6 +60,11 @@ class Sharing:
         """Return whether clients wait for a model that is due after so many rounds."""
         return self._model is None and n_done >= self._rounds
 
+    @property
+    def is_starting(self) -> bool:
+        """Whether a model is shared, but no client has told yet how it sees its samples."""
+        return self._model is not None and self._reference is None
+
     def share(self, model: Models) -> None:
         """Freeze a model; it goes with the next order to each client."""
         self._model, self._reference = np.array(model, dtype=np.float32), None

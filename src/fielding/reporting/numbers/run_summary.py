@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from math import ceil, isfinite
+from math import ceil, hypot, isfinite
 
 import numpy as np
 
@@ -176,10 +176,10 @@ def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> di
     no client was tested); the three scores ``final_accuracy`` (of the window), ``final_newest_accuracy`` and
     ``final_next_accuracy``, the last over those evaluations that have an interval to come; final figures that end in
     ``_corrected``, ``_tuned`` and ``_served`` if clients do that to their models; ``final_metric/NAME`` and its kin of
-    metrics of the user's own; ``n_trained``, trainings that came
-    back in time, and ``n_failed``, those of them that gave no finite model; ``n_reports``, and ``n_first_reports``,
-    those of them by which a client joined (None where there is no coordinator that knows). ``gap``: rounds between
-    arrivals of data.
+    metrics of the user's own; ``final_accuracy_ci95``, half the width of the 95 % interval of ``final_accuracy`` if
+    samples of the clients were tested; ``n_trained``, trainings that came back in time, and ``n_failed``, those of them
+    that gave no finite model; ``n_reports``, and ``n_first_reports``, those of them by which a client joined (None
+    where there is no coordinator that knows). ``gap``: rounds between arrivals of data.
     """
 
     def total(name: str) -> int | float:
@@ -211,6 +211,7 @@ def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> di
         "final_accuracy": final_mean(rounds),
         "final_newest_accuracy": final_mean(rounds, "newest_accuracy"),
         **following,
+        **_final_half_width(final),
         "final_accuracy_weighted": final_mean(rounds, "accuracy_weighted"),
         "worst_decile": final_mean(rounds, "worst_decile"),
         **known,
@@ -244,6 +245,19 @@ def _final_name(name: str) -> str:
     """
     how = next((one for one in TREATMENTS if name.startswith(f"{one}_")), "")
     return f"final_{name.removeprefix(f'{how}_')}_{how}" if how else f"final_{name}"
+
+
+def _final_half_width(final: Sequence[Row]) -> dict[str, Json]:
+    """Return half the width of the 95 % interval of the final accuracy where samples of the clients were tested.
+
+    Samples of different evaluations are drawn independently of each other.
+    """
+    if not final or not any("accuracy_ci95" in row for row in final):
+        return {}
+    widths = [row.get("accuracy_ci95") for row in final]
+    known = [float(width) for width in widths if isinstance(width, (int, float))]
+    half = hypot(*known) / len(known) if len(known) == len(widths) else None
+    return {"final_accuracy_ci95": half}
 
 
 def count_joined(event: Row) -> int:
