@@ -42,7 +42,7 @@ def test_the_same_command_goes_on_where_it_stopped_and_tells_the_result(stopped:
     assert log.read_bytes().startswith(before)
     heads = [line.split() for line in done.stdout.splitlines()[:4]]
     assert heads[0] == ["method", "auto", "fielding", "moves", "static", "global"]
-    assert [words[:-4] for words in heads[1:]] == [["final", "accuracy"], ["newest"], ["next"]]
+    assert [words[:-5] for words in heads[1:]] == [["final", "accuracy"], ["newest"], ["next"]]
     assert "minus global" in done.stdout
     assert f"page:    {folder / 'report.html'}" in done.stdout
     again = fielding("demo", "--out", folder, "--seeds", "1", "--json")

@@ -45,7 +45,10 @@ def test_known_names_come_first() -> None:
         ("tests.methods.own:", "method.name: unknown name 'tests.methods.own:'"),
         ("tests.methods.nowhere:Quiet", "method.name is 'tests.methods.nowhere:Quiet', but there is no module"),
         ("tests.methods.own:Quite", "method.name is 'tests.methods.own:Quite', but module tests.methods.own has no"),
-        ("tests.methods.own:NOT_A_CLASS", "method.name is 'tests.methods.own:NOT_A_CLASS', but module"),
+        (
+            "tests.methods.own:NOT_A_CLASS",
+            "method.name is 'tests.methods.own:NOT_A_CLASS', which is 3; name a function or a class",
+        ),
     ],
 )
 def test_a_name_that_leads_nowhere_is_told_with_what_to_do(name: str, words: str) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,9 @@ class GrowingColumn(Generic[Scalar]):
         self.values[first:last] = self.blank
 
 
+Column: TypeAlias = (
+    GrowingColumn[np.float32] | GrowingColumn[np.int32] | GrowingColumn[np.int64] | GrowingColumn[np.bool_]
+)
 UNKNOWN = -1
 _SPARSEST = 4
 """Ids are kept in a table as long as it has at most so many places per client: 16 bytes against a dictionary's 100."""
@@ -173,7 +176,7 @@ class SampleColumns:
         return samples
 
     @property
-    def _columns(self) -> tuple[GrowingColumn[Any], ...]:
+    def _columns(self) -> tuple[Column, ...]:
         return (self._n_samples, self._n_global, self._origin, self._heard)
 
     def arrays(self, n_rows: int) -> dict[str, npt.NDArray[np.generic]]:
@@ -199,11 +202,11 @@ class SampleColumns:
         for column in self._columns:
             column.clear(first, last)
 
-    def saved(self, n_rows: int) -> list[npt.NDArray[Any]]:
+    def saved(self, n_rows: int) -> list[npt.NDArray[np.generic]]:
         """Return copies of the first rows, for :meth:`restore`."""
         return [column.values[:n_rows].copy() for column in self._columns]
 
-    def restore(self, saved: Sequence[npt.NDArray[Any]]) -> None:
+    def restore(self, saved: Sequence[npt.NDArray[np.generic]]) -> None:
         """Write back what :meth:`saved` gave."""
         for column, before in zip(self._columns, saved, strict=True):
             column.values[: len(before)] = before
@@ -252,8 +255,8 @@ class SavedRows:
     representations: GrowingColumn[np.float32]
     rows: Counts
     reported: Floats
-    columns: list[npt.NDArray[Any]]
-    samples: list[npt.NDArray[Any]]
+    columns: list[npt.NDArray[np.generic]]
+    samples: list[npt.NDArray[np.generic]]
 
 
 class Registry:
@@ -418,7 +421,7 @@ class Registry:
         self._samples.restore(saved.samples)
 
     @property
-    def _columns(self) -> tuple[GrowingColumn[Any], ...]:
+    def _columns(self) -> tuple[Column, ...]:
         return (self._representations, self._membership, self._active, self._last_step)
 
     def record(self, rows: Counts, representations: Floats, *, step: int, n_samples: Counts | None = None) -> Mask:
