@@ -1,6 +1,6 @@
 """See what a budget of questions costs: detection delay and accuracy when only some clients are asked what is new.
 
-    python -m experiments.report_budget [--seeds 3] [--svg docs/images/report-budget.svg]
+    python -m experiments.report_budget [--seeds 3] [--svg docs/assets/report-budget.svg]
 
 Digits dealt to 100 clients that move between places; 5 train in a round, and of the others all are asked what is new,
 or 40, 20, 10 or 5. Reports travel with training in every case, as on Flower. The delay is counted from the round in

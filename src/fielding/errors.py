@@ -67,6 +67,17 @@ def echo(value: object) -> str:
     return text if len(text) <= LONGEST_ECHO else f"{text[: LONGEST_ECHO - 3]}..."
 
 
+def printable(text: str) -> str:
+    r"""Return a text in one line, without anything that a terminal or an editor would obey.
+
+    Examples
+    --------
+    >>> printable("a\x1b[31mb\nc")
+    'a?[31mb c'
+    """
+    return "".join(one if one.isprintable() else "?" for one in " ".join(text.split()))
+
+
 def error_words(error: BaseException) -> str:
     r"""Return an error that others' code raised, type and whole text, in one line.
 

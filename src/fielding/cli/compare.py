@@ -11,9 +11,9 @@ from fielding.cli.completion import complete_keys, complete_methods
 from fielding.cli.console import note_down, say, say_json, say_wide_table, tell
 from fielding.cli.options import JsonOutput, Quiet, StopRequest, stop_on_signal
 from fielding.cli.run import Overrides, Tracks, as_options, explained
-from fielding.errors import InputError, OptionError
+from fielding.errors import InputError, OptionError, printable
 from fielding.records.run_folder import PAGE, SUMMARY
-from fielding.reporting.comparison_tables import named_records, printable
+from fielding.reporting.comparison_tables import named_records
 from fielding.reporting.numbers.paired import estimate_of
 
 if TYPE_CHECKING:

@@ -25,12 +25,7 @@ from fielding.traces.sources import NATURAL
 
 KEPT = ("rounds", "seed", "workers", "trace", "model", "training", "clock", "evaluation")
 """What is taken over from a config: the data, the model, how clients train. All else is what the rows differ in."""
-ROWS: dict[str, dict[str, Json]] = {
-    "global": {"method.name": "global", "serving.experts": "auto"},
-    "paper": {"preset": "paper"},
-    "auto": {"coordinator.representation": "auto"},
-}
-"""One model for all clients; the published method; what Fielding makes of it."""
+ONE_MODEL: dict[str, Json] = {"method.name": "global", "serving.experts": "auto"}
 SCORES = {"window": "final_accuracy", "next interval": "final_next_accuracy", "worst tenth": "worst_decile"}
 MOST_ROUNDS, LONGEST_TRACE = 80, 200
 """Rounds of a scenario, which never ends, that are looked at, and of a trace that does: as many as `new` chooses."""
@@ -58,7 +53,7 @@ def recommend(
     of their windows, and on the interval to come, which nobody has trained on. Started again, it goes on.
     """
     from fielding.comparing.plan import base_table, plan_comparison
-    from fielding.comparing.variants import named_variants
+    from fielding.comparing.variants import named_variants, preset_settings
 
     sys.path.insert(0, str(Path.cwd()))
     if seeds < 2:
@@ -71,10 +66,8 @@ def recommend(
         whole = config_from(table)
         table |= {"rounds": rounds} if rounds is not None else shortened(whole)
         seen = seen_words(whole, config_from(table))
-        # All rows train alike: the published method comes with an optimiser of its own.
-        training = config_table(config_from(table)).get("training")
-        alike = {f"training.{key}": one for key, one in (training if isinstance(training, dict) else {}).items()}
-        rows = {**ROWS, "paper": {**ROWS["paper"], **alike}}
+        # One model for all clients, the published method, and what Fielding makes of it; all train alike.
+        rows = {"global": ONE_MODEL, **{name: preset_settings(table, name) for name in ("paper", "auto")}}
         planned = plan_comparison(table, named_variants(rows), seeds=seeds, out=folder, reference="global")
         compared, stop = run_with_progress(planned, jobs, page=True, quiet=quiet)
     except InputError as error:

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from fielding.comparing.plan import PlannedComparison
 from fielding.comparing.sweep import Finished, Following, Note, Step
-from fielding.reporting.comparison_tables import printable
+from fielding.errors import printable
 from fielding.reporting.formatting import as_time, score_words
 from fielding.reporting.progress_bar import (
     LINE_EVERY_S,

@@ -13,7 +13,7 @@ from fielding._typing import Json
 from fielding.config.keys import KEYS, OPTION_SECTIONS, SECTIONS, Config
 from fielding.config.parts import Family
 from fielding.config.presets import defaults_of
-from fielding.errors import LONGEST_ECHO, FileFormatError, InputError, OptionError, echo
+from fielding.errors import LONGEST_ECHO, FileFormatError, InputError, OptionError, echo, printable
 
 OPTIONS = "options"  # the field of a section that holds the options of its parts
 
@@ -44,7 +44,7 @@ def _toml_hint(path: Path, words: str) -> str:
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     if found is None or int(found[1]) > len(lines):
         return ""
-    line = "".join(one if one.isprintable() else "?" for one in lines[int(found[1]) - 1]).strip()
+    line = printable(lines[int(found[1]) - 1])
     value, told = line.partition("=")[2].partition("#")[0].strip(), f": {line[:LONGEST_ECHO]}"
     try:
         tomllib.loads(f"value = {value}")

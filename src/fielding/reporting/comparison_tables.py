@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from fielding._typing import Json
 from fielding.atomic import replaced_file
+from fielding.errors import printable
 from fielding.reporting.formatting import (
     SECONDS,
     counterpart_words,
@@ -256,17 +257,6 @@ def escape_markdown(text: str) -> str:
     'a\\_b \\| &lt;i&gt;'
     """
     return "".join(_MARKDOWN.get(one, one) for one in printable(text))
-
-
-def printable(text: str) -> str:
-    r"""Return a text in one line, without anything that a terminal or an editor would obey.
-
-    Examples
-    --------
-    >>> printable("a\x1b[31mb\nc")
-    'a?[31mb c'
-    """
-    return "".join(one if one.isprintable() else "?" for one in " ".join(text.split()))
 
 
 def named_records(summary: Row, name: str) -> dict[str, dict[str, Json]]:
