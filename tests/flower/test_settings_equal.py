@@ -97,7 +97,7 @@ def test_a_guard_asks_about_the_newest_samples_as_clients_correct(is_corrected: 
 
 @pytest.mark.parametrize(
     ("preset", "representation"),
-    [(None, "label"), (None, "auto"), ("paper", "label"), ("paper", "auto"), ("auto", "auto")],
+    [(None, "label"), (None, "auto"), ("paper", "label"), ("paper", "auto"), ("auto", "auto"), ("auto", "label")],
 )
 def test_every_preset_runs_as_it_is_written(preset: str | None, representation: str, tmp_path: Path) -> None:
     """Everybody is tested in every round, so that all know the model that serves them."""

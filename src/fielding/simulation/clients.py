@@ -239,6 +239,11 @@ class SimulatedClients:
             self._accounts.wait(float(self._accounts.charge("report", *letters.costs()).max()))
 
     @property
+    def has_late_start(self) -> bool:
+        """Whether clients train before they can report, since a shared model has to be trained first."""
+        return self._sharing.comes_late and self.reports_from != "participants"
+
+    @property
     def awaits_model(self) -> bool:
         """Whether clients wait for a shared model that is due."""
         return self._sharing.is_time(self.round_index + 1)

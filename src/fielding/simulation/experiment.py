@@ -20,7 +20,7 @@ from fielding.atomic import ScratchFolder
 from fielding.config.keys import Config
 from fielding.config.parts import named_parts
 from fielding.config.reader import config_from, config_table, config_text, read_config
-from fielding.engine.plugins import GLOBAL, trainer_of
+from fielding.engine.plugins import trainer_of
 from fielding.engine.round import Driver, Federation
 from fielding.engine.runner import Rules, Runner, Watch
 from fielding.errors import InputError, echo, unknown_name
@@ -589,7 +589,7 @@ def federation_of(simulation: Simulation, method: Method, clients: Driver) -> Fe
         n_rounds=config.rounds,
         stop_at_time_s=config.stop_at_time_s,
         is_delayed=config.coordinator.reports == "with-training" and simulation.clients.budget is None,
-        has_late_start=config.coordinator.shared_model == GLOBAL and simulation.clients.reports_from != "participants",
+        has_late_start=simulation.clients.has_late_start,
         selection=simulation.parts.selection,
         n_train_samples=config.training.local_steps * config.training.batch_size,
         keeps_reports=simulation.clients.reports_from != "flags",

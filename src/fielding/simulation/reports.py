@@ -79,6 +79,7 @@ class SharedModel:
 
     After ``rounds`` rounds the clients get the model that they wait for, if they do. ``kind`` is what the config calls
     it, ``is_natural`` says whether the trace is. ``skill``: of the model that was shared last; None if not measured.
+    ``comes_late``: whether clients have to train before there is one.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class SharedModel:
     ) -> None:
         self._observer = observer if isinstance(observer, SampleObserver) else None
         self._rounds, self._kind, self._is_natural = rounds, kind, is_natural
+        self.comes_late = self._observer is not None and self._observer.awaits_model
         self.skill: Skill | None = None
         self._model: Models | None = None
 
