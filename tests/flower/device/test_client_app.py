@@ -168,8 +168,8 @@ def test_an_order_of_an_older_agreement_is_refused_in_one_clear_line(tmp_path: P
     message = instruction(replace(train(0), observe=OBSERVED))
     put("config", "fielding", 1)(message.content)
     wanted = (
-        "an order follows agreement 1 but this release agreement 3; install the same release of fielding on server and "
-        "clients"
+        "an order follows agreement 1 but this release agreement 3, 4; install the same release of fielding on server "
+        "and clients"
     )
     with pytest.raises(InputError) as told:
         client_app(load_data=load_data)(message, context({"state-dir": str(tmp_path)}))

@@ -199,8 +199,8 @@ def test_an_order_of_another_agreement_is_refused_in_one_clear_line(protocol: ob
     (drop("config", "fielding") if protocol is None else put("config", "fielding", protocol))(records)
 
     assert refused(records, "train") == (
-        f"an order follows agreement {protocol!r} but this release agreement {PROTOCOL}; install the same release of "
-        "fielding on server and clients"
+        f"an order follows agreement {protocol!r} but this release agreement 3, {PROTOCOL}; install the same release "
+        "of fielding on server and clients"
     )
 
 

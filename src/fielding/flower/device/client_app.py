@@ -1,6 +1,7 @@
 """The app that runs on nodes: a few lines of the user's own, and Fielding does the rest."""
 
 import logging
+import time
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -14,8 +15,8 @@ from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import ModelFactory, OwnCode
 from fielding.flower.device.rule import rule_from
 from fielding.flower.device.samples import Describe, LoadData
-from fielding.flower.wire.messages import order_from, reply_records
-from fielding.flower.wire.orders import Verb
+from fielding.flower.wire.messages import AGREEMENTS, foreign_agreement, order_from, reply_records, spoken_records
+from fielding.flower.wire.orders import CLOCK_S, Verb
 from fielding.runtime.own_code import NO_EMBED, DeviceNode, Embed, Evaluate, Metric, Train, check_metric_names
 
 if TYPE_CHECKING:
@@ -106,9 +107,22 @@ def _answer(verb: Verb, message: "Message", context: "Context", own: OwnCode) ->
     """Return the reply to a message; an error becomes one of Flower's, with its text."""
     from flwr.app import Message
 
+    _check_clock(message, time.time())
+    if (agreement := foreign_agreement(message.content)) is not None:
+        _LOG.warning("an order follows agreement %s; this device says that it speaks %s", agreement, AGREEMENTS)
+        return Message(spoken_records(), reply_to=message)
     order = order_from(message.content, verb)
     device = Device(device_node(context), rule_from(order.observe), own)
     return Message(reply_records(device.answer(order)), reply_to=message)
+
+
+def _check_clock(message: "Message", now: float) -> None:
+    """Tell of a clock that shows a time before the order was sent, or after it would have been forgotten."""
+    sent_at = message.metadata.created_at
+    behind_s, ahead_s = sent_at - now, now - sent_at - message.metadata.ttl
+    if max(behind_s, ahead_s) > CLOCK_S:
+        way = f"{behind_s:.0f} s behind" if behind_s > ahead_s else f"{ahead_s:.0f} s ahead of"
+        _LOG.warning("the clock of this device is at least %s the server's; set it", way)
 
 
 def device_node(context: "Context") -> DeviceNode:

@@ -9,6 +9,7 @@ a train reply  ``arrays`` with ``model``, or ``part`` if only some numbers were 
 a description  ``about`` (ConfigRecord), and ``report`` if there is one
 a test         ``metrics`` (MetricRecord)
 a probe        ``answers`` (ConfigRecord)
+to any order   ``agreement`` (ConfigRecord) with ``speaks``, if the device does not speak that of the order
 =============  =============================================================================================
 
 A model is one flat vector in NumPy's file format, so that Flower's own mods can work on it; a representation is a few
@@ -19,6 +20,7 @@ of plain values is declared once, as a struct below, and checked by it.
 
 import io
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, cast
@@ -65,7 +67,16 @@ if TYPE_CHECKING:
     from flwr.app import ArrayRecord, RecordDict
 
 OWN_METRIC = "metric/"  # before the name of a metric of the user's own
-PROTOCOL = 3  # which of our own agreements a message follows; it goes up when a message of old would be misread
+AGREEMENTS = (3, 4)
+"""The agreements that this release speaks, rising: a message follows one of them. Whatever an older device would not
+understand, a new field or a new word in one, takes a new number, and :func:`_say_as` says it in the older ones.
+
+- 3: the messages of ``tests/golden/agreement_3.json``
+- 4: a description may be asked for otherwise than by ``"report"``; a device that is spoken to in an agreement which it
+  does not know answers with those that it speaks, where one of 3 fails with a text
+"""
+PROTOCOL = AGREEMENTS[-1]
+ANSWERS_SINCE = 4  # servers of older agreements cannot read an answer that is a list of agreements
 MESSAGE_TYPES: dict[Verb, str] = {
     "train": "train",
     "describe": "query.describe",
@@ -78,16 +89,20 @@ LONGEST_JSON = 1 << 20  # characters of JSON that are parsed
 LONGEST_NPY_HEADER = 1024  # bytes before the numbers of an array; NumPy writes 128
 MOST_FEATURES = 1 << 20  # numbers of a representation
 MOST_EXPERTS = 100  # of a device
+MOST_AGREEMENTS = 100  # that a device may speak
 MOST_PARTS = 1000  # parts of a model that a pull may treat differently
 LARGEST = 1e15
 """Sums and vectors of a client are at most this large: distances between them, squared, then fit into a float32."""
 LARGEST_LOSS = 1e30
 """Means over the losses of clients have to be finite: a larger loss says nothing, and could make them infinite."""
 SHARED, PART, REFERENCE, HEADS = "shared", "part", "reference", "heads"
+AGREEMENT, SPEAKS = "agreement", "speaks"
+"""Record and value by which a device says which agreements it speaks; they stay as they are in all agreements."""
 
 SentModels: TypeAlias = dict[tuple[object, ...], Any]
 """Models and records of models that were written already, by where the models lie in memory."""
 Read = TypeVar("Read")
+_SPOKEN = re.compile(r"an order follows agreement \d+ but this release agreement (\d{1,6}(?:, \d{1,6}){0,99});")
 
 Whole: TypeAlias = Annotated[int, Meta(ge=0, le=MOST)]
 FromOne: TypeAlias = Annotated[int, Meta(ge=1, le=MOST)]
@@ -201,22 +216,34 @@ class _Answers(Struct, kw_only=True, forbid_unknown_fields=True):
 # ---- orders --------------------------------------------------------------------------------------------------------
 
 
-def order_records(order: Order, sent: SentModels | None = None) -> "RecordDict":
-    """Return an order as Flower sends it.
+def order_records(order: Order, sent: SentModels | None = None, *, agreement: int = PROTOCOL) -> "RecordDict":
+    """Return an order as Flower sends it, or raise if it cannot be said in an agreement.
 
     ``sent`` remembers models for the next order of the same push, so that a model for many devices is written once.
     Good only as long as all those orders live.
     """
     from flwr.app import ConfigRecord, RecordDict
 
-    text, models = order_parts(order)
-    config = ConfigRecord({"fielding": PROTOCOL, "order": text})
+    text, models = order_parts(_say_as(order, agreement))
+    config = ConfigRecord({"fielding": agreement, "order": text})
     view = order.shared if isinstance(order, (TrainOrder, DescribeOrder)) else None
     if view is not None and view.reference is not None:
         config[REFERENCE] = view.reference.astype("<f8").tobytes()
     if not models:
         return RecordDict({"config": config})
     return RecordDict({"arrays": models_record(models, {} if sent is None else sent), "config": config})
+
+
+def _say_as(order: Order, agreement: int) -> Order:
+    """Return an order in the words of an agreement, or raise if it has none for it."""
+    if agreement < 4 and isinstance(order, DescribeOrder) and order.asks != "report":
+        if order.asks == "name":  # it comes with every description
+            return replace(order, asks="report")
+        raise InputError(
+            f"it speaks agreement {agreement}, in which it cannot be asked for {echo(order.asks)}; install this "
+            "release of fielding on it"
+        )
+    return order
 
 
 def order_parts(order: Order) -> tuple[str, dict[str, Models]]:
@@ -330,15 +357,54 @@ def _encode_number(value: object) -> object:
     raise TypeError(f"an order cannot hold {value!r}")
 
 
+def check_agreement(agreement: object) -> None:
+    """Raise if an order follows an agreement that this release does not speak."""
+    if type(agreement) is not int or agreement not in AGREEMENTS:
+        raise InputError(
+            f"an order follows agreement {echo(agreement)} but this release agreement "
+            f"{', '.join(map(str, AGREEMENTS))}; install the same release of fielding on server and clients"
+        )
+
+
+def foreign_agreement(records: "RecordDict") -> object | None:
+    """Return the agreement of an order if this release does not speak it but can say so; None for all other orders."""
+    agreement = _values(records, "config").get("fielding")
+    is_foreign = type(agreement) is int and agreement >= ANSWERS_SINCE and agreement not in AGREEMENTS
+    return agreement if is_foreign else None
+
+
+def spoken_records() -> "RecordDict":
+    """Return the agreements that this release speaks, as an answer to an order in another one."""
+    from flwr.app import ConfigRecord, RecordDict
+
+    return RecordDict({AGREEMENT: ConfigRecord({SPEAKS: list(AGREEMENTS)})})
+
+
+def spoken_from(records: "RecordDict") -> tuple[int, ...] | None:
+    """Return the agreements that a device says it speaks; None if it says nothing of them, or no numbers."""
+    record = records.get(AGREEMENT)
+    spoken = None if record is None else dict(record).get(SPEAKS)
+    if not isinstance(spoken, list) or len(spoken) > MOST_AGREEMENTS:
+        return None
+    return tuple(one for one in spoken if type(one) is int) or None
+
+
+def spoken_in(text: str) -> tuple[int, ...] | None:
+    """Return the agreements that a device speaks which failed with a text of :func:`check_agreement`; else None.
+
+    Examples
+    --------
+    >>> spoken_in("InputError: an order follows agreement 4 but this release agreement 3; install the same release")
+    (3,)
+    """
+    found = _SPOKEN.search(text)
+    return tuple(int(one) for one in found.group(1).split(",")) if found else None
+
+
 def order_from(records: "RecordDict", verb: Verb) -> Order:
     """Return the order that a device got, or raise if it is none that this release understands."""
     config = _values(records, "config")
-    protocol = config.get("fielding")
-    if protocol != PROTOCOL:
-        raise InputError(
-            f"an order follows agreement {echo(protocol)} but this release agreement {PROTOCOL}; "
-            "install the same release of fielding on server and clients"
-        )
+    check_agreement(config.get("fielding"))
     text = config.get("order")
     if not isinstance(text, str) or len(text) > LONGEST_JSON or config.keys() - {"fielding", "order", REFERENCE}:
         raise InputError("the config of an order must hold 'fielding', 'order' as JSON and perhaps 'reference'")

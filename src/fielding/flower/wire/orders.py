@@ -27,6 +27,7 @@ Block: TypeAlias = tuple[int, ...] | None
 
 NO_LAYOUT = Layout(names=(), shapes=(), n_parameters=0)  # layout of no model
 NO_REPORT = 0  # the number that confirms nothing: reports are numbered from 1
+CLOCK_S = 5.0  # seconds that the clocks of device and server may differ by before both say so
 LONGEST_TEXT = 200  # characters of a client's words that are kept; the rest could fill a disk
 
 
