@@ -72,18 +72,14 @@ def _compare(benchmark: Benchmark, options: argparse.Namespace) -> None:
         benchmark, settings, options.out, name=f"compare-{benchmark.name}", seeds=seeds, n_jobs=options.jobs
     )
     results = with_served(plain, benchmark)
-    sections = {
-        "Accuracy, %": accuracy_table(results),
-        "Costs, and what clusters did": cost_table(plain, list(settings)),
-        "What was tuned": tuning_table(choices, list(settings)),
-    }
-    tables = "\n\n".join(f"## {title}\n\n{markdown(cells)}" for title, cells in sections.items())
     part = (
-        f"{benchmark.about}\n\n{tables}\n\nSeeds 1 to {len(seeds)}; 95 % intervals; differences seed by seed. Measured "
-        f"{datetime.now(UTC):%Y-%m-%d}. "
-        "[How to read and repeat it](index.md), [how we evaluate](../evaluation.md)."
+        f"{benchmark.about}\n\n{markdown(accuracy_table(results))}\n\nAccuracies in percent, gains in points over "
+        f"*global*, seed by seed; seeds 1 to {len(seeds)}, 95 % intervals. *So*: clear on both scores after Holm's "
+        f"adjustment. [What was tuned](../../experiments/tuning/{benchmark.name}.toml). Measured "
+        f"{datetime.now(UTC):%Y-%m-%d}; [how we evaluate](../evaluation.md)."
     )
-    print(f"\n# {benchmark.title}\n\n{part}")
+    print(f"\n# {benchmark.title}\n\n{part}\n\n{markdown(cost_table(plain, list(settings)))}")
+    print(f"\n{markdown(tuning_table(choices, list(settings)))}")
     if options.rows is None:
         write_measured(PAGES / f"{benchmark.name}.md", part, begin=BEGIN, title=benchmark.title)
 

@@ -69,12 +69,11 @@ BENCHMARKS = {
             name="zephyr",
             title="zephyr: 302 authors of a software project, 62 subsystems, subject lines",
             about=(
-                "A natural trace, the stand-in for the paper's FMoW: commits of the 302 authors that were most active "
-                "in the last 1,050 days of a software project; the label is the part of the project that a commit "
-                "touches (62), the features are 512 hashed words of its subject line. Data arrive every week of real "
-                "time (every 2 rounds) and stay for half a year (52 rounds); 240 rounds, 40 participants, 10 local "
-                "steps of 20 samples, MLP with 32 hidden units. Knobs were chosen on the first half of the time; "
-                "final figures come from the last tenth of the rounds."
+                "A natural trace, the stand-in for the paper's FMoW: commits of the 302 most active authors in the "
+                "last 1,050 days of a software project; the label is the part of the project (62), features are 512 "
+                "hashed words of the subject line. A week every 2 rounds, windows of half a year (52 rounds), 240 "
+                "rounds, 40 participants, 10 local steps of 20 samples, MLP with 32 hidden units. Knobs were chosen "
+                "on the first half of the time."
             ),
             trace={
                 "name": "zephyr",
@@ -95,12 +94,11 @@ BENCHMARKS = {
             name="extrasensory",
             title="extrasensory: 30 people, 6 activities, sensors of phone and watch",
             about=(
-                "A natural trace: what 30 people do (6 activities), by 225 features from the sensors of phone and "
-                "watch. Every client starts at its own first day; data arrive every six hours of real time (10 "
-                "rounds) and stay for a day (40 rounds); 200 rounds, 12 participants, 10 local steps of 20 samples, "
-                "MLP with 64 hidden units. FedDrift and CFL run as their authors made them, with everybody in every "
-                "round. Knobs were chosen on the first half of the time; final figures come from the last tenth of "
-                "the rounds."
+                "A natural trace: what 30 people do (6 activities), by 225 features from phone and watch. Every "
+                "client starts at its own first day; six hours every 10 rounds, windows of a day (40 rounds), 200 "
+                "rounds, 12 participants, 10 local steps of 20 samples, MLP with 64 hidden units. FedDrift and CFL "
+                "have everybody in every round, as their authors made them. Knobs were chosen on the first half of "
+                "the time."
             ),
             trace={
                 "name": "extrasensory",

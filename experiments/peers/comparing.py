@@ -17,10 +17,10 @@ from fielding.records.plan import Variant
 from fielding.reporting.numbers.paired import COVERAGE, holm, paired_p
 
 REFERENCE = "global"
-ACCURACIES = ("accuracy", "gain", "next", "next gain", "newest", "worst")
-"""Columns of the table of accuracies: corrected and tuned models have rows of their own here."""
-COSTS = ("all hours", "hours", "down", "up", "client hours", "moves", "reclusterings", "clusters")
-"""Columns of the table of costs: what the pages talk about."""
+COSTS = ("hours", "down", "up", "reclusterings", "clusters")
+"""What rows cost and what their clusters did."""
+PAGE = ("accuracy", "gain", "next", "next gain", "hours", "down", "clusters")
+"""Columns of the table of a page: corrected and tuned models have rows of their own here."""
 
 
 def variants(benchmark: Benchmark, choices: Mapping[str, Choice], names: Sequence[str]) -> dict[str, Settings]:
@@ -97,8 +97,8 @@ def with_served(results: Results, benchmark: Benchmark) -> Results:
 
 
 def accuracy_table(results: Results) -> Cells:
-    """Return the accuracies of all rows, heads first; the last column says who is clearly above or below one model."""
-    columns = [COLUMNS[name] for name in ACCURACIES]
+    """Return accuracies and costs of all rows, heads first; the last column says who is clearly above or below."""
+    columns = [COLUMNS[name] for name in PAGE]
     so = verdicts(results)
     return [
         ["method", *(column.head for column in columns), "so"],

@@ -3,7 +3,7 @@
     python -m experiments.reproduce --list                what there is, most important first
     python -m experiments.reproduce NAME... [--quick]     run, or go on; prints tables, draws the figure, writes a page
     python -m experiments.reproduce all --jobs 2          everything, in the order of the list
-    python -m experiments.reproduce NAME --from-page      draw what the tables of the page hold; nothing is run
+    python -m experiments.reproduce NAME --from-page      draw and list what the tables of the page hold; nothing is run
 
 Data come from FIELDING_DATA; --quick needs none and shows only that everything works. What is done in --out is not done
 again. Pages are in docs/results/reproduce, with their figures; the quick form writes none unless --page names one. The
@@ -19,6 +19,7 @@ from pathlib import Path
 from experiments.reproduce import overhead, staged
 from experiments.reproduce.page import (
     PAGES,
+    claims_on,
     index_part,
     measured_in,
     measured_part,
@@ -36,8 +37,8 @@ from fielding.errors import FieldingError
 from fielding.records.manifest import write_json
 
 MEASURES = {"stages": staged.measure, "overhead": overhead.measure}
-MINUTES, CLAIMS = "minutes.json", "claims"
-"""How long an experiment took, beside its runs; the paper's numbers and ours of every experiment."""
+MINUTES = "minutes.json"
+"""How long an experiment took, beside its runs."""
 INDEX_TITLE = "The paper's figures and tables on stand-ins"
 
 
@@ -54,6 +55,8 @@ def main() -> int:
         try:
             if options.from_page:
                 redraw(read(name), options.page or PAGES / f"{name}.md")
+                if options.page is None:
+                    write_index()
             else:
                 tell(read(name), way, options.page)
         except FieldingError as error:
@@ -77,8 +80,13 @@ def tell(experiment: Experiment, way: Way, page: Path | None) -> None:
         write_illustrated(experiment, part, page, figure)
     elif not way.is_quick:
         write_illustrated(experiment, part, PAGES / f"{experiment.name}.md", figure)
-        everything = [read(name) for name in names()]
-        write_page(INDEX_TITLE, index_part(_claims(way.out), everything), PAGES / "index.md")
+        write_index()
+
+
+def write_index() -> None:
+    """Write the list of all experiments from what stands on their pages."""
+    everything = [read(name) for name in names()]
+    write_page(INDEX_TITLE, index_part(claims_on(PAGES, everything), everything), PAGES / "index.md")
 
 
 def redraw(experiment: Experiment, page: Path) -> None:
@@ -131,19 +139,11 @@ def reproduced(experiment: Experiment, way: Way) -> str:
         minutes = _minutes(experiment, way, (time.monotonic() - begun) / 60)
         beside, sections = measured_table(experiment, found), list(more)
     sections.insert(0, section("The paper's numbers and ours", beside))
-    if not way.is_quick:
-        (way.out / CLAIMS).mkdir(exist_ok=True)
-        write_json(way.out / CLAIMS / f"{experiment.name}.json", {"rows": [list(row) for row in beside[1:]]})
     part = measured_part(experiment, sections, minutes=minutes, n_seeds=len(way.parse_seeds(experiment)))
     if experiment.plot is not None:
         with replaced_file(figure_file(experiment, way)) as file:
             file.write(draw(experiment, part, results).encode())
     return part
-
-
-def _claims(out: Path) -> dict[str, list[list[str]]]:
-    """Return the cells of all claims that were measured, by experiment."""
-    return {path.stem: json.loads(path.read_text())["rows"] for path in sorted((out / CLAIMS).glob("*.json"))}
 
 
 def _minutes(experiment: Experiment, way: Way, more: float) -> float:

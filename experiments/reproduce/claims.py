@@ -1,6 +1,6 @@
 """What the paper says beside what we found."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from experiments.reproduce.figures import FIGURES, NEXT, SIGNED, SPEEDUPS
@@ -9,11 +9,13 @@ from experiments.reproduce.results import Figure, Results
 from experiments.reproduce.speed import n_reached
 from fielding.errors import unknown_name
 
-HEAD = ("what", "where", "the paper", "ours", "ours minus the paper's", "so")
+HEAD = ("what", "the paper", "ours", "so")
 MARGIN = 1.0
 """Points, or percent, within which two things count as level; fixed before the results that it judges."""
 BOTH_SCORES = {"gain": "next gain", "corrected gain": "corrected next gain"}
 """Figures on the window, and the same on the next interval: a claim of being better holds on both."""
+BESIDE = " / "
+"""Between two figures of ours in a cell."""
 _MACHINE_UNITS = ("s", "MB")
 
 
@@ -44,37 +46,51 @@ def row_of(claim: Claim, ours: Figure | None, *, so: str | None = None) -> list[
     """Return the cells of a claim; what the claim itself says about the reading counts first."""
     so = claim.so or so
     if ours is None:
-        return [claim.says, claim.source, paper_words(claim), "never", "-", so or "never reached"]
-    return [
-        claim.says,
-        claim.source,
-        paper_words(claim),
-        f"{figure_words(ours, claim)} {claim.unit}".strip(),
-        "-" if so else difference_words(ours, claim),
-        so or reading(ours, claim),
-    ]
+        return [claim.says, paper_words(claim), "never", so or "never reached"]
+    unit = "" if claim.value else f" {claim.unit}"  # else it stands beside the paper's number
+    return [claim.says, paper_words(claim), f"{figure_words(ours, claim)}{unit}".strip(), so or reading(ours, claim)]
 
 
-def compared_rows(claim: Claim, experiment: Experiment, results: Results) -> list[list[str]]:
-    """Return the cells of a claim about runs: a line, or two.
+def compared_row(claim: Claim, experiment: Experiment, results: Results) -> list[str]:
+    """Return the cells of a claim about runs, with two figures of ours where one would say half of it.
 
     For a speed-up by the clock and in rounds; for a gain on the window, as the paper has it, and on the next interval.
     """
     figure = str(claim.ours.get("figure"))
     if figure in BOTH_SCORES:
-        on_next = replace(
-            claim, says=f"{claim.says}, on the next interval", ours={**claim.ours, "figure": BOTH_SCORES[figure]}
-        )
+        on_next = replace(claim, ours={**claim.ours, "figure": BOTH_SCORES[figure]})
         # Data that are all there from the start have no interval to come.
         has_next = all(None not in results.values(one, NEXT) for one in pair_of(claim, experiment))
-        return [row_of(one, ours_of(one, experiment, results)) for one in ((claim, on_next) if has_next else (claim,))]
+        return joined([row_of(one, ours_of(one, experiment, results)) for one in (claim, on_next)[: 1 + has_next]])
     if figure != "speedup":
-        return [row_of(claim, ours_of(claim, experiment, results))]
-    by_clock = replace(claim, says=f"{claim.says}, by the simulated clock")
-    in_rounds = replace(
-        claim, says=f"{claim.says}, counted in rounds", ours={**claim.ours, "figure": "speedup in rounds"}
-    )
-    return [_speedup_row(one, experiment, results) for one in (by_clock, in_rounds)]
+        return row_of(claim, ours_of(claim, experiment, results))
+    in_rounds = replace(claim, ours={**claim.ours, "figure": "speedup in rounds"})
+    return joined([_speedup_row(one, experiment, results) for one in (claim, in_rounds)])
+
+
+def joined(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows of a claim as one; a verdict that all share stands once.
+
+    Examples
+    --------
+    >>> joined([["gain", "5 points", "+4", "agrees"], ["gain", "5 points", "+6", "agrees"]])
+    ['gain', '5 points', '+4 / +6', 'agrees']
+    """
+    says, paper, *_ = rows[0]
+    verdicts = [row[-1] for row in rows]
+    return [says, paper, BESIDE.join(row[2] for row in rows), BESIDE.join(dict.fromkeys(verdicts))]
+
+
+def verdicts_in(row: Sequence[str]) -> list[str]:
+    """Return the verdicts of a row, one for each figure of ours.
+
+    Examples
+    --------
+    >>> verdicts_in(["gain", "5 points", "+4 / +6", "agrees"])
+    ['agrees', 'agrees']
+    """
+    verdicts = row[-1].split(BESIDE)
+    return verdicts if len(verdicts) > 1 else verdicts * len(row[2].split(BESIDE))
 
 
 def _speedup_row(claim: Claim, experiment: Experiment, results: Results) -> list[str]:
@@ -107,13 +123,13 @@ def figure_words(ours: Figure, claim: Claim | None = None) -> str:
     Examples
     --------
     >>> figure_words(Figure(mean=0.0123, low=0.0120, high=0.0126)), figure_words(Figure(mean=51.234))
-    ('0.0123 (0.0120 to 0.0126)', '51.2')
+    ('0.0123 [0.0120, 0.0126]', '51.2')
     """
     sign = "+" if claim is not None and claim.ours.get("figure") in SIGNED else ""
     places = places_of(ours.mean, claim)
     if ours.low is None or ours.high is None:
         return f"{ours.mean:{sign}.{places}f}"
-    return f"{ours.mean:{sign}.{places}f} ({ours.low:{sign}.{places}f} to {ours.high:{sign}.{places}f})"
+    return f"{ours.mean:{sign}.{places}f} [{ours.low:{sign}.{places}f}, {ours.high:{sign}.{places}f}]"
 
 
 def places_of(value: float, claim: Claim | None = None) -> int:
@@ -124,26 +140,6 @@ def places_of(value: float, claim: Claim | None = None) -> int:
         return 2
     size = abs(value)
     return 1 if size >= 10 else 2 if size >= 1 else 3 if size >= 0.1 or size == 0 else 4
-
-
-def difference_words(ours: Figure, claim: Claim) -> str:
-    """Return ours minus the paper's; for a range, how far outside of it ours is; a dash where that says nothing new.
-
-    Examples
-    --------
-    >>> claim = Claim(says="", source="", value=(1.5, 4.0), unit="points", ours={})
-    >>> difference_words(Figure(mean=5.0), claim), difference_words(Figure(mean=2.0), claim)
-    ('+1.0', 'within')
-    """
-    if not claim.value or claim.relation != "equal":
-        return "-"
-    low, high = min(claim.value), max(claim.value)
-    places = places_of(max(abs(ours.mean - low), abs(ours.mean - high)), claim)
-    if ours.mean > high:
-        return f"{ours.mean - high:+.{places}f}"
-    if ours.mean < low:
-        return f"{ours.mean - low:+.{places}f}"
-    return "within" if len(claim.value) > 1 else f"{0.0:.{places}f}"
 
 
 def reading(ours: Figure, claim: Claim) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from experiments.reproduce.claims import HEAD
-from experiments.reproduce.plots import alt_text
+from experiments.reproduce.claims import HEAD, verdicts_in
+from experiments.reproduce.plots import CLAIMS, alt_text, tables_in
 from experiments.reproduce.reading import Experiment
 from experiments.tables import END, markdown, write_measured
 from fielding.atomic import replaced_file
@@ -35,19 +35,19 @@ WAITING = "*What we see: not written yet.*"
 def measured_part(experiment: Experiment, sections: Sequence[str], *, minutes: float | None, n_seeds: int) -> str:
     """Return what stands between the marks."""
     standin, is_quick = experiment.standin, n_seeds == 1
-    took = "" if minutes is None else f" Took {minutes:.1f} minutes on {os.cpu_count()} cores that others used as well."
+    took = "" if minutes is None else f" {minutes:.1f} minutes on {os.cpu_count()} cores."
     lines = [f"**{experiment.of_paper} of the paper.**"]
     if is_quick:
         lines.append("**The quick form: a few rounds of other data, one seed. The numbers mean nothing.**")
     elif standin is not None:
-        lines.append(f"**Stand-in for {standin.stands_for}: {standin.title}.** {standin.why}")
+        lines.append(f"Stand-in for {standin.stands_for}: [{standin.title}](index.md#stand-ins).")
     if experiment.note and not is_quick:
         lines.append(experiment.note)
     lines += sections
     spread = f"Seeds 1 to {n_seeds}; 95 % intervals." if n_seeds else "No seeds; ends are the fastest and the slowest."
     lines.append(
-        f"{spread}{took} Measured {datetime.now(UTC):%Y-%m-%d}; again: "
-        f"`make experiment-{experiment.name}`. [How to read it](index.md)."
+        f"{spread}{took} Measured {datetime.now(UTC):%Y-%m-%d} by `make experiment-{experiment.name}`. "
+        "[How to read it](index.md#how-to-read-it)."
     )
     return "\n\n".join(lines)
 
@@ -59,24 +59,38 @@ def waiting_part(experiment: Experiment) -> str:
 
 
 def index_part(rows: Mapping[str, Sequence[Sequence[str]]], experiments: Sequence[Experiment]) -> str:
-    """Return the table of all claims of the paper, experiment by experiment, with a count of the verdicts above it.
-
-    An experiment that was not run has a dash.
+    """Return what the list of all says: the verdicts, the first claim of every experiment, and the stand-ins.
 
     Parameters
     ----------
     rows
-        By experiment, the cells of its claims.
+        By experiment, the cells of its claims; none for one that was not run.
     experiments
         All of them, in order.
     """
-    cells = [["experiment", "of the paper", *HEAD[:1], *HEAD[2:]]]
+    cells = [["page", "of the paper", *HEAD[:3], "verdicts"]]
     for one in experiments:
-        link = f"[{one.name}]({one.name}.md)"
-        for row in rows.get(one.name, []) or [["not measured yet", *["-"] * (len(HEAD) - 1)]]:
-            cells.append([link, one.of_paper, row[0], *row[2:]])
-    verdicts = [str(row[-1]) for one in experiments for row in rows.get(one.name, [])]
-    return f"{tally_words(verdicts)}\n\n{markdown(cells)}"
+        first = rows.get(one.name) or [["not measured yet", *["-"] * (len(HEAD) - 1)]]
+        verdicts = _counted([so for row in rows.get(one.name, []) for so in verdicts_in(row)])
+        cells.append([f"[{one.name}]({one.name}.md)", one.of_paper, *first[0][:3], verdicts or "-"])
+    told = tally_words([so for one in experiments for row in rows.get(one.name, []) for so in verdicts_in(row)])
+    standins = {one.standin.name: one.standin for one in experiments if one.standin is not None}
+    described = [f"- **{one.title}**, for {one.stands_for}. {one.why.strip()}" for one in standins.values()]
+    return "\n\n".join([told, markdown(cells), "## Stand-ins", "\n".join(described)])
+
+
+def claims_on(pages: Path, experiments: Sequence[Experiment]) -> dict[str, list[list[str]]]:
+    """Return the cells of all claims that stand on the pages of a folder, by experiment."""
+    found = {}
+    for one in experiments:
+        if (page := pages / f"{one.name}.md").exists():
+            found[one.name] = tables_in(measured_in(page)).get(CLAIMS, [[]])[1:]
+    return found
+
+
+def _counted(verdicts: Sequence[str]) -> str:
+    """Return how many figures have each verdict of an interval."""
+    return ", ".join(f"{one} {verdicts.count(one)}" for one in VERDICTS if one in verdicts)
 
 
 def tally_words(verdicts: Sequence[str]) -> str:
@@ -92,12 +106,11 @@ def tally_words(verdicts: Sequence[str]) -> str:
     """
     judged = [one for one in verdicts if one in VERDICTS]
     others = Counter(_reason(one) for one in verdicts if one not in VERDICTS)
-    told = ", ".join(f"{one} {judged.count(one)}" for one in VERDICTS if one in judged)
     reasons = ", ".join(f"{reason} {count}" for reason, count in others.most_common())
     return (
-        f"**{len(verdicts)} numbers.** {len(judged)} are judged by a 95 % interval of ours: {told or 'none'}. "
-        f"{others.total()} are not: {reasons or 'none'}. Each interval is at 95 % by itself, so of {len(judged)} about "
-        f"{len(judged) * 0.05:.0f} miss by chance."
+        f"**{len(verdicts)} numbers.** {len(judged)} are judged by a 95 % interval of ours: "
+        f"{_counted(judged) or 'none'}. {others.total()} are not: {reasons or 'none'}. Each interval is at 95 % by "
+        f"itself, so of {len(judged)} about {len(judged) * 0.05:.0f} miss by chance."
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from experiments.reproduce.claims import pair_of
+from experiments.reproduce.claims import BESIDE, pair_of, verdicts_in
 from experiments.reproduce.courses import differences
 from experiments.reproduce.drawing import (
     GAP,
@@ -40,7 +40,6 @@ _NUMBER = r"([-+]?\d+(?:\.\d+)?)"
 _FORMS = (
     re.compile(rf"{_NUMBER} ± {_NUMBER}"),
     re.compile(rf"{_NUMBER} \[{_NUMBER}, {_NUMBER}\]"),
-    re.compile(rf"{_NUMBER} \({_NUMBER} to {_NUMBER}\)"),
     re.compile(_NUMBER),
 )
 
@@ -139,7 +138,7 @@ def figure_in(cell: str) -> Figure | None:
     --------
     >>> figure_in("+1.0 ± 0.5"), figure_in("never")
     (Figure(mean=1.0, low=0.5, high=1.5), None)
-    >>> figure_in("+5.2 (+3.9 to +6.6) points")
+    >>> figure_in("+5.2 [+3.9, +6.6]")
     Figure(mean=5.2, low=3.9, high=6.6)
     """
     for form in _FORMS:
@@ -246,12 +245,11 @@ def _speeds(experiment: Experiment, plot: Plot, tables: Tables) -> Block | None:
         of, other = pair_of(claim, experiment)
         against.add(other)
         mark = Mark(value=claim.value, words=_words(claim), is_bound=claim.relation != "equal")
-        for how, said in (("clock", "by the simulated clock"), ("rounds", "counted in rounds")):
-            row = found[f"{claim.says}, {said}"]
-            ours, so = row[3].removesuffix(" times"), row[-1]
+        row = found[claim.says]
+        for how, ours, so in zip(("clock", "rounds"), row[2].split(BESIDE), verdicts_in(row), strict=True):
             is_part = so.startswith("reached on")
             words = f"{ours}, {so.removeprefix('reached on ')}" if is_part else ours
-            number = figure_in(row[3])
+            number = figure_in(ours)
             rows.append(
                 Row(
                     name=f"{of}: {how}",

@@ -6,7 +6,6 @@ from pathlib import Path
 from experiments.representations import stages
 from experiments.representations.tasks import Table, collected
 from experiments.reproduce.results import Figure, figure_of
-from experiments.tables import markdown
 from fielding.reporting.numbers.paired import estimate
 
 STAGES = (10, 20, 50, 100, 150)
@@ -23,11 +22,11 @@ QUICK: Table = {
 
 
 def measure(seeds: Sequence[int], out: Path, *, is_quick: bool, n_jobs: int) -> tuple[dict[str, Figure], list[str]]:
-    """Return the figures by name, and the table with all ways to cluster."""
+    """Return the figures by name; there is no more to tell."""
     ground = QUICK if is_quick else stages.GROUNDS[GROUND]
     tasks: dict[str, Table] = {f"{GROUND}-{seed}": {**ground, "seed": seed, "stages": list(STAGES)} for seed in seeds}
     found = collected(stages.work, tasks, out, n_jobs=n_jobs)
-    return figures(found, seeds), [_table(found, seeds, figure) for figure in stages.FIGURES]
+    return figures(found, seeds), []
 
 
 def figures(found: dict[str, Table], seeds: Sequence[int]) -> dict[str, Figure]:
@@ -45,10 +44,3 @@ def figures(found: dict[str, Table], seeds: Sequence[int]) -> dict[str, Figure]:
 
 def _number(record: Table, stage: int, figure: str) -> float:
     return float(record[str(stage)]["unclustered"][figure])  # type: ignore[arg-type, call-overload, index]
-
-
-def _table(found: dict[str, Table], seeds: Sequence[int], figure: str) -> str:
-    tables = stages.tables(found, seeds, STAGES, [GROUND])
-    lines = tables[f"{GROUND}, {stages.RULES['given']}, {stages.FIGURES[figure]}"]
-    words = stages.FIGURES[figure]
-    return f"### {words[0].upper()}{words[1:]}\n\n{stages.RULES['given']} for all ways to cluster.\n\n{markdown(lines)}"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from experiments.peers import tuning
 from experiments.peers.benchmarks import BENCHMARKS, base_table
 from experiments.peers.comparing import (
-    ACCURACIES,
+    PAGE,
     accuracy_table,
     compare,
     partner_variants,
@@ -232,7 +232,7 @@ class TestTables:
         table = accuracy_table(both)
 
         assert [line[0] for line in table] == ["method", "global", "global, corrected"]
-        assert len(table[0]) == len(ACCURACIES) + 2
+        assert len(table[0]) == len(PAGE) + 2
         assert table[2][1].startswith("99.0")
 
 
