@@ -19,6 +19,7 @@ from fielding.config.options import options_of
 from fielding.config.parts import BY_KIND
 from fielding.config.presets import PRESETS
 from fielding.config.reader import config_from
+from fielding.config.rules import Key
 from fielding.federation.aggregation import AGGREGATORS
 from fielding.federation.pace import PACES
 from fielding.federation.selection import SELECTORS
@@ -26,7 +27,8 @@ from fielding.methods import METHODS, method_options
 from fielding.traces.scenarios import SCENARIOS, scenario_options
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "config.md"
-HEADS = {"": ("key", "default", "may be", "what it is")}
+MOST_NAMES = 6
+"""Keys with more known names than this name parts, which have tables of their own."""
 
 
 def shown(value: object) -> str:
@@ -46,11 +48,26 @@ def row(cells: tuple[str, ...]) -> str:
 
 def key_table(section: str) -> str:
     """Return the table of one section, or of the keys without one."""
-    rows = [row(("key", "default", "may be", "what it is")), "|---|---|---|---|"]
+    rows = [row(("key", "default", "what it is; what it may be")), "|---|---|---|"]
     for path, one in KEYS.items():
         if path.rpartition(".")[0] == section:
-            rows.append(row((f"`{one.name}`", shown(one.default), one.allowed, one.rule.help)))
+            told = "; ".join(filter(None, (one.rule.help, limits(one))))
+            rows.append(row((f"`{one.name}`", shown(one.default), told)))
     return "\n".join(rows)
+
+
+def limits(one: Key) -> str:
+    """Return in short what a key may be; nothing where its help or a table of parts says it."""
+    rule = one.rule
+    if rule.choices is not None and len(rule.choices) > MOST_NAMES:
+        return ""
+    bounds = [
+        f"{rule.low:,} to {rule.high:,}" if rule.low is not None and rule.high is not None else "",
+        f"above {rule.above:g}" if rule.above is not None else "",
+        f"at least {rule.low:g}" if rule.low is not None and rule.high is None else "",
+        f"at most {rule.high:g}" if rule.high is not None and rule.low is None else "",
+    ]
+    return ", ".join(filter(None, (*bounds, *sorted(rule.choices or ()))))
 
 
 def option_table(families: dict[str, dict[str, Json]]) -> str:
@@ -105,7 +122,7 @@ def test_every_key_is_in_a_table() -> None:
 
 def test_the_page_names_no_key_that_there_is_not() -> None:
     page = PAGE.read_text()
-    in_page = set(re.findall(r"^\| `([a-z_]+)` \|.*\|.*\|.*\|$", page, flags=re.MULTILINE))
+    in_page = set(re.findall(r"^\| `([a-z_]+)` \|[^|]*\|[^|]*\|$", page, flags=re.MULTILINE))
 
     assert in_page == {one.name for one in KEYS.values()}
 

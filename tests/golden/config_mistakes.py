@@ -8,6 +8,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from fielding.config.keys import KEYS
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "config.md"
 Table = dict[str, Any]
 TINY: Table = {
@@ -66,9 +68,9 @@ def headed_rows() -> Iterator[tuple[str, list[str]]]:
 def keys() -> list[Key]:
     found = []
     for heading, cells in headed_rows():
-        if len(cells) == 4 and (heading.startswith("[") or heading == "Keys without a section"):
-            section = heading.strip("[]") if heading.startswith("[") else ""
-            found.append(Key(section=section, name=cells[0].strip("`"), may_be=cells[2]))
+        if len(cells) == 3 and (heading.startswith("[") or heading == "Keys without a section"):
+            section, name = heading.strip("[]") if heading.startswith("[") else "", cells[0].strip("`")
+            found.append(Key(section=section, name=name, may_be=KEYS[f"{section}.{name}".lstrip(".")].allowed))
     return found
 
 
