@@ -19,7 +19,7 @@ from fielding.reporting.numbers.paired import COVERAGE, holm, paired_p
 REFERENCE = "global"
 COSTS = ("hours", "down", "up", "reclusterings", "clusters")
 """What rows cost and what their clusters did."""
-PAGE = ("accuracy", "gain", "next", "next gain", "hours", "down", "clusters")
+PAGE = ("accuracy", "gain", "next", "next gain", "hours", "down")
 """Columns of the table of a page: corrected and tuned models have rows of their own here."""
 
 

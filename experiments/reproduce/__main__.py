@@ -27,11 +27,11 @@ from experiments.reproduce.page import (
     write_illustrated,
     write_page,
 )
-from experiments.reproduce.plots import draw
+from experiments.reproduce.plots import ROWS, draw
 from experiments.reproduce.reading import Experiment, names, read
 from experiments.reproduce.results import results_of
 from experiments.reproduce.running import Way, check_data, run_all
-from experiments.reproduce.tables import claim_table, course_table, measured_table, variant_tables
+from experiments.reproduce.tables import claim_table, course_table, measured_table, variant_table
 from fielding.atomic import replaced_file
 from fielding.errors import FieldingError
 from fielding.records.manifest import write_json
@@ -127,7 +127,7 @@ def reproduced(experiment: Experiment, way: Way) -> str:
         minutes = _minutes(experiment, way, (time.monotonic() - begun) / 60)
         results = results_of(way.folder_of(experiment), plan, list(experiment.variants), experiment.served)
         beside = claim_table(experiment, results)
-        sections = [section(title, cells) for title, cells in variant_tables(experiment, results).items()]
+        sections = [section(ROWS, variant_table(experiment, results))]
         if courses := course_table(experiment, results):
             sections.append(section("Over the rounds", courses))
     else:

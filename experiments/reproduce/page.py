@@ -68,11 +68,10 @@ def index_part(rows: Mapping[str, Sequence[Sequence[str]]], experiments: Sequenc
     experiments
         All of them, in order.
     """
-    cells = [["page", "of the paper", *HEAD[:3], "verdicts"]]
+    cells = [["page", "of the paper", *HEAD]]
     for one in experiments:
         first = rows.get(one.name) or [["not measured yet", *["-"] * (len(HEAD) - 1)]]
-        verdicts = _counted([so for row in rows.get(one.name, []) for so in verdicts_in(row)])
-        cells.append([f"[{one.name}]({one.name}.md)", one.of_paper, *first[0][:3], verdicts or "-"])
+        cells.append([f"[{one.name}]({one.name}.md)", one.of_paper, *first[0]])
     told = tally_words([so for one in experiments for row in rows.get(one.name, []) for so in verdicts_in(row)])
     standins = {one.standin.name: one.standin for one in experiments if one.standin is not None}
     described = [f"- **{one.title}**, for {one.stands_for}. {one.why.strip()}" for one in standins.values()]
@@ -88,11 +87,6 @@ def claims_on(pages: Path, experiments: Sequence[Experiment]) -> dict[str, list[
     return found
 
 
-def _counted(verdicts: Sequence[str]) -> str:
-    """Return how many figures have each verdict of an interval."""
-    return ", ".join(f"{one} {verdicts.count(one)}" for one in VERDICTS if one in verdicts)
-
-
 def tally_words(verdicts: Sequence[str]) -> str:
     """Return how many claims have each verdict, and how many of these come from an interval.
 
@@ -106,10 +100,11 @@ def tally_words(verdicts: Sequence[str]) -> str:
     """
     judged = [one for one in verdicts if one in VERDICTS]
     others = Counter(_reason(one) for one in verdicts if one not in VERDICTS)
+    told = ", ".join(f"{one} {judged.count(one)}" for one in VERDICTS if one in judged)
     reasons = ", ".join(f"{reason} {count}" for reason, count in others.most_common())
     return (
         f"**{len(verdicts)} numbers.** {len(judged)} are judged by a 95 % interval of ours: "
-        f"{_counted(judged) or 'none'}. {others.total()} are not: {reasons or 'none'}. Each interval is at 95 % by "
+        f"{told or 'none'}. {others.total()} are not: {reasons or 'none'}. Each interval is at 95 % by "
         f"itself, so of {len(judged)} about {len(judged) * 0.05:.0f} miss by chance."
     )
 

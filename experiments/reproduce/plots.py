@@ -29,7 +29,7 @@ from fielding.reporting.charts.curves import Curves, mean_and_half_width, over_r
 from fielding.reporting.formatting import SECONDS, time_unit
 
 Tables = Mapping[str, Sequence[Sequence[str]]]
-CLAIMS, ACCURACIES, COURSES = "The paper's numbers and ours", "Accuracy, %", "Over the rounds"
+CLAIMS, ROWS, COURSES = "The paper's numbers and ours", "All rows", "Over the rounds"
 """Tables of a page, by their headings."""
 GAINS = ("gain", "late difference")
 """Figures of ours that the paper has as points above another row."""
@@ -207,7 +207,7 @@ def _is_extra(plot: Plot, variant: str) -> bool:
 
 
 def _accuracies(experiment: Experiment, plot: Plot, tables: Tables) -> Block:
-    cells = _column(tables, ACCURACIES)
+    cells = _column(tables, ROWS)
     shown = [name for variants in plot.panels.values() for name in variants]
     levels = {name: figure_in(cell) for name, cell in cells.items()}
     rows = []
@@ -386,7 +386,7 @@ def _course(experiment: Experiment, plot: Plot, tables: Tables, results: Results
 
 
 def _bars(experiment: Experiment, plot: Plot, tables: Tables) -> Block:
-    cells = _column(tables, ACCURACIES)
+    cells = _column(tables, ROWS)
     groups = {}
     for title, variants in plot.panels.items():
         rows = []

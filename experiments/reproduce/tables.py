@@ -9,7 +9,6 @@ from experiments.reproduce.courses import N_PARTS, course, difference_course
 from experiments.reproduce.figures import CORRECTED, NEXT, PLAIN, gain, level
 from experiments.reproduce.reading import Experiment
 from experiments.reproduce.results import Figure, Results, figure_of
-from experiments.reproduce.speed import ROUNDS, times_there
 from fielding.reporting.numbers.paired import estimate
 
 Cells = list[list[str]]
@@ -51,18 +50,10 @@ def _gain(name: str) -> Callable[[Results, str, str], str]:
     return cell
 
 
-def _there(name: str, unit: float, places: int) -> Callable[[Results, str, str], str]:
-    """Return the column of when a variant is at the final accuracy of its reference, mean over seeds."""
-
-    def cell(results: Results, of: str, against: str) -> str:
-        times = times_there(results, of, against, name)
-        known = [one for one in times if one is not None]
-        if not known:
-            return "never"
-        mean = f"{sum(known) / len(known) / unit:.{places}f}"
-        return mean if len(known) == len(times) else f"{mean} ({len(known)} of {len(times)})"
-
-    return cell
+def _corrected(results: Results, of: str, against: str) -> str:
+    """Return the accuracies of corrected models on the window and, where there is one, on the next interval."""
+    known = [name for name in (CORRECTED, f"{NEXT}_corrected") if None not in results.values(of, name)]
+    return " / ".join(f"{level(results, of, against, name=name).mean:.1f}" for name in known) or "-"
 
 
 def _heterogeneity(results: Results, of: str, _against: str) -> str:
@@ -76,10 +67,8 @@ COLUMNS: dict[str, Column] = {
     "gain": Column(head="gain", cell=_gain(PLAIN)),
     "next": Column(head="next interval", cell=_accuracy(NEXT)),
     "next gain": Column(head="next gain", cell=_gain(NEXT)),
-    "corrected": Column(head="corrected: window", cell=_accuracy(CORRECTED)),
-    "corrected next": Column(head="corrected: next", cell=_accuracy(f"{NEXT}_corrected")),
+    "corrected": Column(head="corrected: window / next", cell=_corrected),
     "hours": Column(head="hours", cell=_mean("time_s", 3600.0, 1)),
-    "rounds": Column(head="rounds to target", cell=_there(ROUNDS, 1.0, 0)),
     "down": Column(head="MB down", cell=_mean("bytes_down", 1e6, 0)),
     "up": Column(head="MB up", cell=_mean("bytes_up", 1e6, 0)),
     "moves": Column(head="moves", cell=_mean("moves", 1.0, 0)),
@@ -88,9 +77,8 @@ COLUMNS: dict[str, Column] = {
     "heterogeneity": Column(head="within-cluster L1", cell=_heterogeneity),
 }
 """What a table of variants may have, in the usual order; accuracies in percent, differences in points."""
-ACCURACIES = ("accuracy", "gain", "next", "next gain", "corrected", "corrected next")
-COSTS = ("hours", "rounds", "down", "up", "reclusterings", "clusters")
-"""The two tables of an experiment: what clients are served, and what it costs."""
+USUAL = ("accuracy", "gain", "next", "next gain", "corrected", "hours", "down", "clusters")
+"""Columns of an experiment that asks for no others: what clients are served, and what it costs."""
 
 
 def plus_minus(one: Figure, *, sign: str = "", places: int = 1) -> str:
@@ -109,18 +97,9 @@ def plus_minus(one: Figure, *, sign: str = "", places: int = 1) -> str:
     return f"{mean} ± {(one.high - one.low) / 2:.{places}f}"
 
 
-def variant_tables(experiment: Experiment, results: Results) -> dict[str, Cells]:
-    """Return the tables of variants by their titles, heads first: accuracies and costs, or the columns asked for."""
-    if experiment.columns:
-        return {"All rows": _variant_table(experiment, results, experiment.columns)}
-    return {
-        "Accuracy, %": _variant_table(experiment, results, ACCURACIES),
-        "Costs": _variant_table(experiment, results, COSTS),
-    }
-
-
-def _variant_table(experiment: Experiment, results: Results, names: Sequence[str]) -> Cells:
-    columns = [COLUMNS[name] for name in names]
+def variant_table(experiment: Experiment, results: Results) -> Cells:
+    """Return the table of variants, heads first: accuracies and costs, or the columns asked for."""
+    columns = [COLUMNS[name] for name in experiment.columns or USUAL]
     return [
         ["", *(column.head for column in columns)],
         *(

@@ -26,11 +26,10 @@ needs_flower = pytest.mark.skipif(
 
 
 def units() -> dict[str, dict[str, str]]:
-    """Return the unit files of the page, by their names: each key with its values, one below the other."""
+    """Return the unit files that the page names, by their names: each key with its values, one below the other."""
     found = {}
-    for name, text in re.findall(
-        r"/etc/systemd/system/([\w-]+)\.service`[^\n]*\n\n((?:(?:    [^\n]*)?\n)+)", PRODUCTION
-    ):
+    for name in sorted(set(re.findall(r"deploy/([\w-]+)\.service", PRODUCTION))):
+        text = (DOCS.parent / "deploy" / f"{name}.service").read_text(encoding="utf-8")
         lines = [line.strip() for line in text.replace("\\\n", " ").splitlines()]
         gathered: dict[str, str] = {}
         for line in lines:
@@ -47,7 +46,7 @@ def units() -> dict[str, dict[str, str]]:
 def commands(text: str, program_name: str) -> list[list[str]]:
     """Return the calls of a program in blocks of a page, as words; comments are left out."""
     blocks = "\n".join(line[4:] for line in text.replace("\\\n", " ").splitlines() if line.startswith("    "))
-    calls = re.findall(rf"^(?:ExecStart=\S*/)?{program_name} .*$", blocks, re.MULTILINE)
+    calls = re.findall(rf"^{program_name} .*$", blocks, re.MULTILINE)
     return [shlex.split(call, comments=True)[1:] for call in calls]
 
 
@@ -104,7 +103,7 @@ def test_flower_has_the_options_that_the_pages_name(tmp_path: Path) -> None:
 @needs_flower
 @pytest.mark.parametrize("name", ["flower-superlink", "flower-supernode"])
 def test_flowers_processes_have_the_options_that_the_units_name(name: str, tmp_path: Path) -> None:
-    (words,) = commands(PRODUCTION, name)
+    words = shlex.split(units()[name]["ExecStart"])
     text = subprocess.run(
         [program(name), "--help"], env=clean_environment(tmp_path), capture_output=True, text=True, check=True
     ).stdout
