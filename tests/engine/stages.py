@@ -26,7 +26,7 @@ class NotingClients:
         self.notes, self._accuracy = notes, accuracy or {}
         self.ledger, self.now_s, self.worked_s = Ledger(1), 0.0, 0.0
         self.round_costs: dict[str, float] = {}
-        self.shared_model_record: dict[str, Json] = {}
+        self.round_notes: dict[str, Json] = {}
         self._round = -1
 
     @property

@@ -436,12 +436,25 @@ def test_trainings_that_diverged_are_told_first(tmp_path: Path) -> None:
     assert not page_of(run_folder(tmp_path / "whole", round_rows(CURVE))).cards
 
 
+def test_devices_that_fail_are_named_until_they_are_forgiven(tmp_path: Path) -> None:
+    failing: list[Json] = [{"client": "f" * 64, "failures": 3, "asked_from": 9, "said": "disk full"}]
+    rows: list[dict[str, Json]] = [dict(row) for row in round_rows(CURVE)]
+    rows[-1] |= {"n_failing": 5, "failing": failing}
+
+    (card,) = page_of(run_folder(tmp_path / "run", rows)).cards
+
+    assert card.is_warning
+    assert (card.name, card.value) == ("devices that fail", "5")
+    assert card.note == "ffffffffffffffff: 3 times in a row, asked again from round 9 on (disk full); and 4 more"
+    assert not page_of(run_folder(tmp_path / "later", [*rows, {**rows[-2], "round": len(rows)}])).cards
+
+
 # ---------------------------------------------------------------- deployed words
 
 
 @pytest.mark.parametrize(
     ("engine", "time", "is_told"),
-    [("flower", "time", True), (None, "simulated time", False)],
+    [("flower", "measured time", True), (None, "simulated time", False)],
     ids=["nodes", "simulator"],
 )
 def test_times_of_real_devices_are_not_called_simulated(

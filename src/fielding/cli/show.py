@@ -14,7 +14,7 @@ from fielding.cli.options import JsonOutput
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.policy import policy_record
 from fielding.errors import InputError
-from fielding.records.changes import Change, changes_in
+from fielding.records.changes import FLOWER, Change, changes_in
 from fielding.records.checkpoint import load_coordinator
 from fielding.records.container import read_contents
 from fielding.records.model_file import write_model
@@ -23,7 +23,7 @@ from fielding.records.run_folder import CHECKPOINTS, MANIFEST, ROUNDS, newest_ch
 from fielding.reporting.client_reasons import explain_client
 from fielding.reporting.formatting import as_time, plain
 from fielding.reporting.numbers.run_record import LogReader, parse_round
-from fielding.reporting.numbers.run_summary import evaluations
+from fielding.reporting.numbers.run_summary import evaluations, failing_words
 
 _SCORES = {"round": "round", "window": "accuracy", "newest": "newest_accuracy", "next": "next_accuracy"}
 """What is told of the last evaluation, with names of ``rounds.jsonl``."""
@@ -112,6 +112,11 @@ def _show_run(
     tested = [row for row in evaluations(rounds) if int(str(row["round"])) <= run.round_index]
     if tested:
         record["scores"] = {name: tested[-1].get(figure) for name, figure in _SCORES.items()}
+    done = [row for row in rounds if int(str(row["round"])) <= run.round_index]
+    is_deployed = read_manifest(home).get("engine") == FLOWER
+    record["time_is"] = "measured" if is_deployed else "simulated"
+    if done:
+        record |= {name: done[-1][name] for name in ("n_failing", "failing") if name in done[-1]}
     if changes:
         record["changes"] = [one.record() for one in changes]
     if client is not None:
@@ -124,11 +129,14 @@ def _show_run(
     if as_json:
         say_json(record)
         return
-    record["time"] = f"{as_time(run.time_s)} (simulated)"
+    record["time"] = f"{as_time(run.time_s)} ({record['time_is']})"
     shown = ("method", "round", "time", "n_clients", "model", "scores")
     _say_lines({name: record[name] for name in shown if name in record})
     for change in changes:
         say(str(change))
+    n_failing, told = failing_words(done)
+    if n_failing:
+        say(f"{n_failing} devices fail: {told}")
     _say_clusters(record, [["cluster", "clients"], ["none yet", str(record["n_without_cluster"])]])
     if export is not None:
         say(f"wrote {export}: the model of {whose}")

@@ -73,8 +73,8 @@ class Driver(Clients, Protocol):
         ...
 
     @property
-    def shared_model_record(self) -> Mapping[str, Json]:
-        """What is to be written down of a shared model that came in this round, such as its skill; else nothing."""
+    def round_notes(self) -> Mapping[str, Json]:
+        """What else ``rounds.jsonl`` is to tell of this round: skill of a shared model that came, clients that fail."""
         ...
 
     def serve(self, models: Models, row: Counts) -> None:

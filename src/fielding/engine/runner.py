@@ -52,7 +52,7 @@ def round_row(federation: Federation, done: Done, changed: tuple[int, bool] = (0
         **(_score_figures(done.scores) if done.scores else {}),
         **(_agreement(federation) if done.scores else {}),
         **(_heterogeneity(federation) if done.scores else {}),
-        **federation.clients.shared_model_record,
+        **federation.clients.round_notes,
     }
 
 

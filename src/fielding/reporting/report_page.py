@@ -34,7 +34,7 @@ from fielding.reporting.headline import draw_highlights, expert_counts, write_se
 from fielding.reporting.numbers.comparison import compare_groups, diverged_words
 from fielding.reporting.numbers.groups import RunGroups, gather_runs
 from fielding.reporting.numbers.run_record import FINISHED, RunRecord
-from fielding.reporting.numbers.run_summary import final_words, run_summary
+from fielding.reporting.numbers.run_summary import failing_words, final_words, run_summary
 from fielding.reporting.page import PARTS, Card, Page, Section, page_html
 
 Row = Mapping[str, Json]
@@ -221,7 +221,21 @@ def _source_words(runs: Sequence[RunRecord]) -> str:
 
 
 def warning_cards(runs: RunGroups) -> list[Card]:
-    """Return a card if training diverged in any run: models that are not finite."""
+    """Return a card for each run with devices that fail now, and one if models of any run were not finite."""
+    return [*_failing_cards(runs), *_diverged_cards(runs)]
+
+
+def _failing_cards(runs: RunGroups) -> list[Card]:
+    cards = []
+    for group, run in runs.runs:
+        n_failing, told = failing_words(run.rounds)
+        if n_failing:
+            whose = f"{group.name}, seed {run.seed}: " if len(runs.runs) > 1 else ""
+            cards.append(Card(name="devices that fail", value=f"{n_failing:,}", note=whose + told, is_warning=True))
+    return cards
+
+
+def _diverged_cards(runs: RunGroups) -> list[Card]:
     counts: dict[str, tuple[int, int]] = {}
     for group in runs.groups:
         figures = [run_summary(run.rounds, run.events, gap=run.gap) for run in group.runs]
@@ -233,4 +247,6 @@ def warning_cards(runs: RunGroups) -> list[Card]:
     failed, trained = (sum(one[at] for one in counts.values()) for at in (0, 1))
     whose = f": {words}" if len(runs.groups) > 1 else ""
     note = f"trainings gave no finite model{whose}; lower training.learning_rate"
+    if any(run.is_deployed for _, run in runs.runs):  # devices fail for other reasons, too
+        return [Card(name="training failed", value=f"{failed:,} of {trained:,}", note=f"trainings{whose}")]
     return [Card(name="training diverged", value=f"{failed:,} of {trained:,}", note=note, is_warning=True)]

@@ -255,7 +255,7 @@ class SimulatedClients:
         self._sharing.measure_skill(judging_rows(self.windows, self.round_index), self.windows.gather)
 
     @property
-    def shared_model_record(self) -> Mapping[str, Json]:
+    def round_notes(self) -> Mapping[str, Json]:
         """What is to be written down of a shared model that came in this round; nothing in others."""
         return self._sharing.record()
 

@@ -32,17 +32,17 @@ def test_a_new_run_without_enough_nodes_ends() -> None:
     wire.gone = {2}
 
     with pytest.raises(InputError, match=r"1 nodes could be reached within 5 s, 2 are wanted; start more nodes"):
-        contacts.arrive()
+        contacts.arrive(0)
     assert clock.now == 5.0
 
 
 def test_an_outage_after_the_first_round_is_waited_out_and_told_every_minute(caplog: pytest.LogCaptureFixture) -> None:
     contacts, wire, clock = contacts_with(2, back_at=3600.0)
-    contacts.arrive()
+    contacts.arrive(0)
     wire.gone = {1, 2}
 
     with caplog.at_level(logging.WARNING, logger="fielding.flower"):
-        nodes, _ = contacts.arrive()
+        nodes, _ = contacts.arrive(0)
 
     assert [node.address for node in nodes] == [2], "one is enough"
     assert clock.now == 3600.0
@@ -51,12 +51,12 @@ def test_an_outage_after_the_first_round_is_waited_out_and_told_every_minute(cap
 
 def test_a_run_that_goes_on_waits_for_as_many_for_a_while_and_then_does_without() -> None:
     first, _, _ = contacts_with(2, back_at=0.0)
-    first.arrive()
+    first.arrive(0)
     contacts, wire, clock = contacts_with(2, back_at=3600.0)
     contacts.restore(first.arrays(), first.ledger)
     wire.gone = {2}
 
-    nodes, _ = contacts.arrive()
+    nodes, _ = contacts.arrive(0)
 
     assert ([node.address for node in nodes], clock.now) == ([1], 5.0), "it goes on with those that are there"
 
@@ -76,7 +76,7 @@ def test_a_late_answer_is_charged_as_its_order(order: Order, category: str) -> N
     exchange = Exchange(wire, Patience(deadline_s=1.0, poll_s=0.25), clock=clock, sleep=clock.sleep)
     contacts = Contacts(exchange, Presence(min_nodes=1), reports_from="drifted", n_features=2)
     wire.answers[5] = mail.describe_reply(0)
-    contacts.arrive()
+    contacts.arrive(0)
     contacts.introduce([5], mail.describe_order(), with_report=True)
     before = {name: contacts.ledger.client_bytes_up(name).tolist()[0] for name in ("model", "report", "probe")}
     del wire.answers[5]
@@ -85,7 +85,7 @@ def test_a_late_answer_is_charged_as_its_order(order: Order, category: str) -> N
     (settled,) = contacts.send([task])[0]
     contacts.take_in(task, settled)
     (refused,) = contacts.send([Task(address=5, order=mail.train_order(2))])[0]  # it owes an answer: not sent
-    contacts.arrive()
+    contacts.arrive(0)
 
     assert (settled.reason, refused.bytes_down) == ("straggler", 0)
     after = {name: contacts.ledger.client_bytes_up(name).tolist()[0] for name in before}

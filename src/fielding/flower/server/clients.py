@@ -11,14 +11,14 @@ import numpy.typing as npt
 
 from fielding._typing import ClientId, Counts, Json, Mask, Matrix, Membership, Models, Vector
 from fielding.client.report import NO_REPORTS, ReportBatch
-from fielding.errors import InputError
+from fielding.errors import FieldingError, InputError
 from fielding.federation.budget import invited_count
 from fielding.federation.clients import Reason, TrainingPlan, Updates
 from fielding.federation.evaluation import TREATMENTS, ClientScores
 from fielding.federation.ledger import Ledger
 from fielding.federation.report_budget import ReportBudget, sample_clients
 from fielding.federation.roll_call import RollCall
-from fielding.flower.server.contacts import Contacts, Presence
+from fielding.flower.server.contacts import Contacts, Presence, is_from_client
 from fielding.flower.server.exchange import Exchange, Settled, Task
 from fielding.flower.server.sharing import Sharing
 from fielding.flower.wire.orders import (
@@ -232,6 +232,13 @@ no such model; mend the app of the nodes, then start again: the run goes on afte
             )
 
 
+class UnansweredRoundError(FieldingError):
+    """No client answered anything in a round: it is not spent, but tried again from the last committed one on."""
+
+    def __init__(self, round_index: int, deadline_s: float) -> None:
+        super().__init__(f"no device answered in round {round_index} within {deadline_s:g} s (deadline)")
+
+
 _GONE = Settled(reason="offline", text="the node is gone")
 
 
@@ -333,9 +340,9 @@ class FlowerClients:
         )
 
     @property
-    def shared_model_record(self) -> Mapping[str, Json]:
-        """Nothing: the server sees no sample that it could measure the shared model on."""
-        return {}
+    def round_notes(self) -> Mapping[str, Json]:
+        """Which clients fail, and from which round on they are asked again."""
+        return self._contacts.failing.record(self.client_ids)
 
     # ---- a round begins --------------------------------------------------------------------------------------------
 
@@ -371,7 +378,7 @@ class FlowerClients:
 
     def _look_around(self, round_index: int) -> None:
         """Look for nodes; at the start all are asked for a report."""
-        nodes, changes = self._contacts.arrive()
+        nodes, changes = self._contacts.arrive(round_index)
         if unknown := tuple(node.address for node in nodes) if round_index == 0 else changes.unknown:
             # Later the round before is asked about: what is new comes with this round, as from all other clients.
             order = self._orders.describe(max(round_index - 1, 0), confirmed=NO_REPORT)
@@ -447,6 +454,9 @@ class FlowerClients:
         tasks = contacts.with_views([*jobs.values(), *others])
         settled, duration_s = self._exchange(tasks, dict(enumerate(plan.wanted.tolist())))
         self._worked_s += duration_s
+        has_answer = any(is_from_client(one.answer) for one in settled) if tasks else not contacts.is_unanswered
+        if not (plan.is_probe or has_answer):
+            raise UnansweredRoundError(at, self._contacts.exchange.patience.deadline_s)
         found = dict(zip(jobs, settled, strict=False))
         if found and not plan.is_probe:
             self._failing.note(plan.clients[list(found)].tolist(), list(found.values()), int(contacts.free().sum()))
@@ -631,8 +641,9 @@ class FlowerClients:
         for at, client in enumerate(clients.tolist()):
             questions.setdefault(client, []).append(at)
         tasks: dict[int, Task] = {}
+        free = contacts.free()
         for client, own in questions.items():
-            if (address := contacts.address(client)) is not None:
+            if free[client] and (address := contacts.address(client)) is not None:
                 order = self._orders.probe(
                     wanted,
                     sent,

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from fielding._typing import ClientId, Counts, Mask
 from fielding.client.report import DRIFT_KINDS, NO_REPORTS, ReportBatch
 from fielding.errors import CheckpointError, InputError, OptionError, echo
+from fielding.federation.failing import FailingClients
 from fielding.federation.ledger import Ledger
 from fielding.federation.report_budget import ReportBudget
 from fielding.federation.roll_call import RollCall
@@ -218,6 +219,8 @@ class Contacts:
         When all clients are asked for a report, if they ever are; to be set before the first of them comes.
     budget
         Which clients are asked what is new, if not all are; to be set before the first of them comes.
+    failing
+        Clients that fail or send nonsense.
     """
 
     def __init__(
@@ -229,6 +232,8 @@ class Contacts:
         self.sharing: Sharing | None = None
         self.roll_call: RollCall | None = None
         self.budget: ReportBudget | None = None
+        self.failing = FailingClients()
+        self._round_index, self._n_sent, self._n_answers = 0, 0, 0
         self.round_costs: dict[str, float] = {}
         self.keys: Hashes = np.empty(0, dtype=np.uint64)
         self._introduced: dict[int, int] = {}  # partitions that nodes named late, by address
@@ -265,14 +270,23 @@ class Contacts:
         is_asked = self.roll_call is not None and self.roll_call.is_asked[client : client + 1].any()
         return NO_REPORT if is_asked else int(self.inbox.confirmed[client])
 
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether clients were asked in this round, and none has answered, be it that it failed."""
+        return self._n_sent > 0 and self._n_answers == 0
+
     def free(self) -> Mask:
-        """Return which clients can be reached and owe no answer, shape ``(n_clients,)``."""
+        """Return which clients can be reached and owe no answer, shape ``(n_clients,)``.
+
+        Those that failed lately are left alone, unless there are no others.
+        """
         if self._roster is None:
             return np.empty(0, dtype=np.bool_)
         free = self._roster.online()
         owing = [client for at in self.exchange.owing() if (client := self._roster.client_at(at)) is not None]
         free[owing] = False
-        return free
+        rested = free & ~self.failing.rests(self._round_index)
+        return rested if rested.any() else free
 
     def answering(self) -> tuple[Mask, int]:
         """Return which clients are still to answer a question that is not waited for, shape ``(n_clients,)``.
@@ -290,9 +304,10 @@ class Contacts:
 
     # ---- nodes come and go -----------------------------------------------------------------------------------------
 
-    def arrive(self) -> tuple[tuple[Node, ...], RosterChanges]:
+    def arrive(self, round_index: int) -> tuple[tuple[Node, ...], RosterChanges]:
         """Begin a round: wait until enough nodes are free, and return all of them, and what is new."""
         self.round_costs = dict.fromkeys(COSTS, 0)
+        self._round_index, self._n_sent, self._n_answers = round_index, 0, 0
         nodes = self._wait_for_nodes()
         identity = identity_of(nodes)
         roster = self._roster = self._roster or Roster(identity)
@@ -355,7 +370,7 @@ class Contacts:
         ids = self.client_ids
         self.ledger.grow(len(ids))
         self.inbox.grow(len(ids))
-        for by_client in (self.sharing, self.budget):
+        for by_client in (self.sharing, self.budget, self.failing):
             if by_client is not None:
                 by_client.grow(len(ids))
         new = [client_key(one) for one in ids[self.keys.size :]]
@@ -395,9 +410,12 @@ class Contacts:
         What the order brings of the shared model counts as a report, as in the simulator.
         """
         order, client = task.order, self._client_at(task.address)
-        if settled.reason not in (None, "refused") and (task.is_awaited or settled.answer is not None):
-            who = f"node {task.address}" if client is None else f"client {echo(self.client_ids[client])}"
-            _LOG.warning("%s, %s: %s (%s)", who, order.verb, settled.reason, settled.text)
+        self._n_sent += settled.bytes_down > 0
+        self._n_answers += is_from_client(settled.answer)
+        if settled.reason in ("straggler", "offline") and (task.is_awaited or settled.answer is not None):
+            _LOG.info("%s, %s: %s (%s)", self._name(task.address), order.verb, settled.reason, settled.text)
+        if settled.answer is not None:
+            self._judge(task.address, order.verb, settled.answer)
         if client is not None:
             view = order.shared if isinstance(order, (TrainOrder, DescribeOrder)) else None
             n_shared = 0 if view is None else min(view.n_bytes, settled.bytes_down)
@@ -410,6 +428,7 @@ class Contacts:
         """Take note of what answers tell that came after their exchange."""
         for late in self.exchange.take_late():
             client = self._client_at(late.address)
+            self._judge(late.address, late.verb, late.answer)
             if client is not None:
                 category = self._owed.get((late.address, late.verb), _CATEGORIES[late.verb])
                 self._charge(category, client, Settled(reason=None, bytes_up=late.bytes_up))
@@ -418,6 +437,26 @@ class Contacts:
                 self._introduced[late.address] = partition
         for client, report in [] if self.sharing is None else self.sharing.settle():
             self._keep(client, report)
+
+    def _name(self, address: int) -> str:
+        client = self._client_at(address)
+        return f"node {address}" if client is None else f"client {echo(self.client_ids[client])}"
+
+    def _judge(self, address: int, verb: Verb, answer: Answer) -> None:
+        """Take note whether a client failed or gave a sound answer; what Flower says in its place shows nothing."""
+        client = self._client_at(address)
+        if isinstance(answer, Refusal) and answer.reason == "failed":
+            if client is None:
+                _LOG.warning("%s, %s: failed (%s)", self._name(address), verb, answer.text)
+                return
+            n_failures = self.failing.note(client, verb, self._round_index, answer.text)
+            again = (n_failures, self.failing.asked_from(client))
+            _LOG.warning(
+                "%s, %s: failed (%s), %d times in a row: it is asked again from round %d on",
+                *(self._name(address), verb, answer.text, *again),
+            )
+        elif client is not None and is_from_client(answer):
+            self.failing.forgive(client, verb)
 
     def _hear(self, client: int, answer: Answer | None, *, with_report: bool) -> None:
         if isinstance(answer, (TrainReply, DescribeReply)):
@@ -456,7 +495,7 @@ class Contacts:
         shared = {} if self.sharing is None else self.sharing.arrays()
         called = {} if self.roll_call is None else self.roll_call.arrays()
         budget = {} if self.budget is None else self.budget.arrays()
-        return {**roster.arrays(), **self.inbox.arrays(), **shared, **called, **budget}
+        return {**roster.arrays(), **self.inbox.arrays(), **shared, **called, **budget, **self.failing.arrays()}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]], ledger: Ledger) -> None:
         """Go on from what :meth:`arrays` gave; no client is there yet."""
@@ -468,9 +507,15 @@ class Contacts:
             self.roll_call.restore(arrays)
         if self.budget is not None:
             self.budget.restore(arrays)
+        self.failing.restore(arrays)
         self.keys = np.empty(0, dtype=np.uint64)
         self._make_room()
         self._is_new, self._is_first = False, True
+
+
+def is_from_client(answer: Answer | None) -> bool:
+    """Return whether an answer came from a client; Flower says in its place that it is slow or gone."""
+    return answer is not None and not (isinstance(answer, Refusal) and answer.reason in ("straggler", "offline"))
 
 
 def _partition(answer: Answer | None) -> int | None:

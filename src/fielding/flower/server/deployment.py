@@ -41,7 +41,7 @@ from fielding.engine.runner import Rules, Runner, Watch, under
 from fielding.errors import CheckpointError, InputError, OptionError, echo
 from fielding.federation.aggregation import Aggregator
 from fielding.federation.report_budget import usual_budget
-from fielding.flower.server.clients import FlowerClients, OrderBook
+from fielding.flower.server.clients import FlowerClients, OrderBook, UnansweredRoundError
 from fielding.flower.server.contacts import Presence
 from fielding.flower.server.device_rule import device_record, roll_call_of
 from fielding.flower.server.exchange import Exchange, Patience, Task, Wire
@@ -53,7 +53,7 @@ from fielding.records.changes import FLOWER, FREE, RUN_CONFIG
 from fielding.records.container import Contents, read_contents, write_contents
 from fielding.records.model_file import read_model
 from fielding.records.run_checkpoint import DRIVER
-from fielding.records.run_folder import RunFolder, check_changes, check_free, claim_folder, read_manifest
+from fielding.records.run_folder import RunFolder, check_changes, check_free, claim_folder, n_committed, read_manifest
 from fielding.reporting.report_page import report_page
 from fielding.runtime.experts import told_names
 from fielding.runtime.own_code import AnyModel, Tensors, first_model_of
@@ -514,6 +514,7 @@ def _setting(setup: RunSetup, deployment: Deployment, client_ids: Sequence[Clien
     )
 
 
+FIRST_PAUSE_S = 1.0  # seconds after which a round that no device answered is tried again
 LOCK_POLL_S, LOCK_NEWS_S = 0.2, 60.0
 """Seconds between two looks whether another server has let go of the folder, and between two words about it."""
 
@@ -570,8 +571,7 @@ def run_deployment(
         try:
             wire = wire_of(setup.expected, deployment.patience)
             exchange = Exchange(wire, deployment.patience)
-            runner = runner_of(setup, deployment, folder, exchange=exchange, clock=clock)
-            summary = runner.run(watch)
+            summary = _run_answered(setup, deployment, folder, exchange=exchange, clock=clock, watch=watch)
             if summary is not None:
                 folder.write_summary(summary)  # first: the page tells of a finished run
                 folder.write_page(report_page([out]))
@@ -580,6 +580,38 @@ def run_deployment(
             return summary
         finally:
             folder.close()
+
+
+def _run_answered(
+    setup: RunSetup,
+    deployment: Deployment,
+    folder: RunFolder,
+    *,
+    exchange: Exchange,
+    clock: Callable[[], float],
+    watch: Watch,
+) -> dict[str, Json] | None:
+    """Run the rounds that are left; one that no device answered is tried again, as after a crash in its middle.
+
+    Between two tries the server pauses, twice as long each time, a deadline at most; without end, since an outage must
+    not end a run.
+    """
+    n_tries, n_before = 0, -1
+    while True:
+        n_done = n_committed(folder.path)
+        n_tries, n_before = (n_tries + 1 if n_done == n_before else 0), n_done
+        # What a run needs that has begun: one node.
+        here = replace(deployment, presence=replace(deployment.presence, min_nodes=1)) if n_tries and n_done else None
+        try:
+            return runner_of(setup, here or deployment, folder, exchange=exchange, clock=clock).run(watch)
+        except UnansweredRoundError as error:
+            pause_s = min(FIRST_PAUSE_S * 2.0 ** min(n_tries, 60), deployment.patience.deadline_s)
+            _LOG.warning(
+                "%s: it does not count, and is tried again in %g s (try %d); are devices on-line, and is the deadline "
+                "long enough?",
+                *(error, pause_s, n_tries + 2),
+            )
+            exchange.pause(pause_s)
 
 
 def _end_on_devices(exchange: Exchange, order: DescribeOrder) -> None:

@@ -323,6 +323,10 @@ class Exchange:
         self._activated: dict[int, str] = {}
         self._late: list[Late] = []
 
+    def pause(self, seconds: float) -> None:
+        """Let some time pass."""
+        self._sleep(seconds)
+
     def owing(self) -> frozenset[int]:
         """Return the addresses that owe an answer which was waited for."""
         return frozenset(debt.address for debt in self._debts.values() if debt.is_awaited)

@@ -421,7 +421,7 @@ def _score_views(
     what = " ".join(_SCORE_WORDS[score] for score in names if score in _SCORE_WORDS)
     for axis, figure, lines, text in (
         ("rounds", over, rounds, f"Mean over clients. {what} {seeds_words(gathered)}{_arrival_words(runs)}"),
-        (_time_word(runs), timed, time, f"Over the {_clock_words(unit, runs)}, up to the end of the shortest run."),
+        (time_word(runs), timed, time, f"Over the {_clock_words(unit, runs)}, up to the end of the shortest run."),
         ("bytes", traffic, sent, "After so much was sent, up to the end of the run that sent least."),
     ):
         if is_metric:  # whatever its unit is
@@ -445,16 +445,14 @@ _SCORE_WORDS = {
 }
 
 
-def _time_word(runs: Sequence[RunRecord]) -> str:
+def time_word(runs: Sequence[RunRecord]) -> str:
     """Return what the time of runs is called: measured on real devices, or simulated."""
-    return "time" if runs and all(run.is_deployed for run in runs) else "simulated time"
+    return "measured time" if runs and all(run.is_deployed for run in runs) else "simulated time"
 
 
 def _clock_words(unit: str, runs: Sequence[RunRecord]) -> str:
     measured = f"{unit} it took, without those in which a run was stopped"
-    return (
-        measured if _time_word(runs) == "time" else f"{unit} it would have taken on the clients' devices and networks"
-    )
+    return measured if time_word(runs) == "time" else f"{unit} it would have taken on the clients' devices and networks"
 
 
 def _time_figure(lines: Sequence[Line], y_title: str, runs: Sequence[RunRecord]) -> tuple[Figure, str]:
@@ -462,7 +460,7 @@ def _time_figure(lines: Sequence[Line], y_title: str, runs: Sequence[RunRecord])
     x = [np.asarray(line.x, dtype=np.float64) for line in lines]
     unit = time_unit(max((float(np.max(one)) for one in x), default=0.0))
     scaled = [replace(line, x=one / SECONDS[unit]) for line, one in zip(lines, x, strict=True)]
-    x_title = _time_word(runs).replace("time", unit)
+    x_title = time_word(runs).replace("time", unit)
     figure = curves_figure(scaled, x_title=x_title, y_title=y_title, from_zero=False)
     return change_layout(figure, xaxis={"hoverformat": ".2f"}), unit
 

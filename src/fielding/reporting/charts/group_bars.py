@@ -7,7 +7,7 @@ from typing import Any
 
 from fielding._typing import Json
 from fielding.federation.ledger import CATEGORIES
-from fielding.reporting.charts.curves import NOT_EVALUATED, counted_runs, final_accuracy, hide_long_legend
+from fielding.reporting.charts.curves import NOT_EVALUATED, counted_runs, final_accuracy, hide_long_legend, time_word
 from fielding.reporting.charts.figures import GRAY, PALETTE, Figure, as_text, blank_figure, change_layout, shade
 from fielding.reporting.formatting import SECONDS, amount, counterpart_words, time_unit
 from fielding.reporting.numbers.groups import Group, RunGroups
@@ -225,11 +225,12 @@ def _traffic_dots(group: Group, style: int, figure: str) -> list[dict[str, Any]]
 
 
 def draw_times_to_target(gathered: RunGroups) -> list[Section]:
-    """Return the simulated time and the rounds to the target, with intervals; nothing for one group only."""
+    """Return the time and the rounds to the target, with intervals; nothing for one group only."""
     title = "Time to the target"
     if gathered.reference is None or len(gathered.groups) < 2:
         return []
-    words_of = {"time_to_target_s": "simulated time", "rounds_to_target": "rounds"}
+    time = time_word([run for _, run in gathered.runs])
+    words_of = {"time_to_target_s": time, "rounds_to_target": "rounds"}
     goals = gathered.targets
     whose = counterpart_words(list(dict.fromkeys(name for name in goals.values() if name is not None)))
     finals: dict[str | None, dict[int | None, float]] = {}
@@ -267,7 +268,7 @@ def draw_times_to_target(gathered: RunGroups) -> list[Section]:
             title=title,
             text=f"Until the accuracy came to stay at the final accuracy of {whose} on the same seed, or above. "
             "Bars are means over the seeds that got there, with 95 % t-intervals; shorter is better.",
-            figure=group_bars(bars, words, x_title=unit if unit == "rounds" else f"simulated {unit}"),
+            figure=group_bars(bars, words, x_title=unit if unit == "rounds" else f"{time.split()[0]} {unit}"),
         )
     return [merge_views(title, views)]
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fielding._typing import Json
+from fielding.reporting.charts.curves import time_word
 from fielding.reporting.comparison_tables import (
     MARK,
     comparison_table,
@@ -71,7 +72,7 @@ def tabulate_run(run: RunRecord) -> Section:
     figures = dict(summary)
     if not run.is_clustered:
         figures |= dict.fromkeys(("n_clusters_last", "n_first_reports", "moves", "reclusterings"))
-    other_words = {"simulated time": "time"} if run.is_deployed else {}
+    other_words = {"simulated time": time_word([run])}
     if run.state != FINISHED:
         figures |= dict.fromkeys(name for name in summary if name.startswith(("final_", "worst_")))
         other_words |= {"clusters at the end": "clusters now", "final accuracy": ""}

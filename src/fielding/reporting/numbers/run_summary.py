@@ -270,3 +270,29 @@ def count_joined(event: Row) -> int:
     """
     joined = event.get("joined")
     return len(joined) if isinstance(joined, list) else int(str(event.get("n_joined", 0)))
+
+
+LONGEST_ID, LONGEST_SAID, MOST_FAILING = 16, 80, 3
+
+
+def failing_words(rounds: Sequence[Mapping[str, Json]]) -> tuple[int, str]:
+    """Return how many clients fail at the end of some rounds, and in words which, and when they are asked again.
+
+    Examples
+    --------
+    >>> failing = [{"client": "ann", "failures": 2, "asked_from": 9, "said": "disk full"}]
+    >>> failing_words([{"round": 6, "n_failing": 1, "failing": failing}])
+    (1, 'ann: 2 times in a row, asked again from round 9 on (disk full)')
+    """
+    last = rounds[-1] if rounds else {}
+    n_failing, failing = last.get("n_failing"), last.get("failing")
+    if not isinstance(n_failing, int) or not isinstance(failing, list):
+        return 0, ""
+    told = []
+    for one in failing[:MOST_FAILING]:
+        if isinstance(one, dict):
+            said = f" ({str(one['said'])[:LONGEST_SAID]})" if one.get("said") else ""
+            times = "once" if one.get("failures") == 1 else f"{one.get('failures')} times in a row"
+            who = str(one.get("client"))[:LONGEST_ID]
+            told.append(f"{who}: {times}, asked again from round {one.get('asked_from')} on{said}")
+    return n_failing, "; ".join(told) + (f"; and {n_failing - len(told)} more" if n_failing > len(told) else "")
