@@ -1,10 +1,12 @@
 """A run's folder commits, resumes, cuts off what a crash left, and survives damage and full disks."""
 
 import errno
+import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,6 +133,56 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(folder: RunFolde
     assert found.round_index == 2
     assert (again.path / ROUNDS).read_text().count("\n") == 3
     assert not newest.exists(), "a damaged checkpoint must not count as one of the last two"
+    assert newest.with_name("00000003.ckpt.damaged").exists()
+    assert again.notes == [f"{newest} is damaged: going on after round 2; it is kept as 00000003.ckpt.damaged"]
+    again.close()
+
+
+def everything(folder: RunFolder) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.path.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EACCES, errno.EIO])
+def test_a_checkpoint_that_cannot_be_read_now_is_told_and_nothing_is_touched(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    folder.begin("")
+    do_rounds(folder, 0, 4)
+    do_rounds(folder, 4, 5, commit=False)
+    again = reopened(folder)
+    before, newest, real = everything(folder), newest_checkpoint(folder.path), Path.open
+
+    def open_others(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path == newest:
+            raise OSError(number, os.strerror(number), str(path))
+        return real(path, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", open_others)
+        with pytest.raises(CheckpointError, match=rf"cannot read .*: {os.strerror(number)}; nothing was changed"):
+            again.resume()
+
+    assert everything(folder) == before
+    found = again.resume()
+    assert found is not None
+    assert found.round_index == 3
+    again.close()
+
+
+def test_a_checkpoint_of_a_newer_format_is_told_and_nothing_is_touched(folder: RunFolder) -> None:
+    folder.begin("")
+    do_rounds(folder, 0, 4)
+    newest = newest_checkpoint(folder.path)
+    whole = newest.read_bytes()
+    newer = whole[:8] + (2).to_bytes(4, "little") + whole[12:-32]
+    newest.write_bytes(newer + hashlib.blake2b(newer, digest_size=32).digest())
+    again = reopened(folder)
+    before = everything(folder)
+
+    with pytest.raises(CheckpointError, match=r"has format version 2, .*; nothing was changed"):
+        again.resume()
+
+    assert everything(folder) == before
     again.close()
 
 

@@ -10,7 +10,7 @@ from fielding._typing import Json
 from fielding.atomic import replaced_file
 from fielding.client.report import ReportBatch
 from fielding.distance import Kind
-from fielding.errors import CheckpointError, InputError, OutputError
+from fielding.errors import CheckpointError, DamagedCheckpointError, InputError, OutputError
 from fielding.records.changes import CHANGES, Change, change_settings, without_settings
 from fielding.records.lock import NAME as LOCK
 from fielding.records.lock import lock_folder
@@ -46,7 +46,8 @@ class RunFolder:
     committed: it knows how long the logs were, so that whatever a crash left beyond it is cut off on resume.
 
     ``manifest``: what the results depend on; a resume with another one is refused, but for settings that may change.
-    ``changes``: the changes of settings so far, once the run is resumed.
+    ``changes``: the changes of settings so far, once the run is resumed. ``notes``: what was wrong with the folder and
+    did not keep the run from going on, in words.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class RunFolder:
         self._lock = lock_folder(path) if lock is None else lock
         self.logs = Logs(path, LOGS)
         self.changes: list[Change] = []
+        self.notes: list[str] = []
 
     def close(self) -> None:
         """Let other processes in."""
@@ -105,10 +107,15 @@ class RunFolder:
                 sizes = {**sizes, CONCEPTS: 0}
             self.logs.cut(sizes)
         last = -1 if found is None else found.round_index
-        # Checkpoints after the newest whole one are damaged: left there, they would count as one of the last two.
-        for later in (*_numbered(self.path / REPORTS, ".npz"), *_numbered(self.path / CHECKPOINTS, ".ckpt")):
+        for later in _numbered(self.path / REPORTS, ".npz"):
             if int(later.stem) > last:
                 later.unlink(missing_ok=True)
+        # Checkpoints after the newest whole one are damaged: left there, they would count as one of the last two.
+        for later in _numbered(self.path / CHECKPOINTS, ".ckpt"):
+            if int(later.stem) > last:
+                aside = later.with_name(f"{later.name}.damaged")
+                later.replace(aside)
+                self.notes.append(f"{later} is damaged: going on after round {last}; it is kept as {aside.name}")
         for name in (SUMMARY, PAGE):
             (self.path / name).unlink(missing_ok=True)
         now = {name: value for name, value in self._manifest.items() if name not in BEGUN_WITH}
@@ -156,13 +163,18 @@ class RunFolder:
             scratch.unlink(missing_ok=True)
 
     def _newest(self) -> RunCheckpoint | None:
-        """Return the newest checkpoint that is whole; a damaged one is passed over."""
+        """Return the newest checkpoint that is whole; damaged ones are passed over, others that do not load raise.
+
+        What cannot be read now may be good (too many open files, a newer version), and must not be lost.
+        """
         problem: CheckpointError | None = None
         for path in reversed(_numbered(self.path / CHECKPOINTS, ".ckpt")):
             try:
                 return load_run(path)
-            except CheckpointError as error:
+            except DamagedCheckpointError as error:
                 problem = problem or error
+            except CheckpointError as error:
+                raise CheckpointError(f"{error}; nothing was changed") from error
         if problem is not None:
             raise problem
         return None
