@@ -3,7 +3,7 @@
 import errno
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,18 @@ import pytest
 from fielding import ReportBatch
 from fielding._typing import Json
 from fielding.errors import CheckpointError, InputError, OutputError
+from fielding.records.logs import DIGESTS
 from fielding.records.run_checkpoint import save_run
-from fielding.records.run_folder import CONCEPTS, EVENTS, LOGS, ROUNDS, RunFolder, newest_checkpoint, read_run_reports
+from fielding.records.run_folder import (
+    CONCEPTS,
+    EVENTS,
+    LOGS,
+    REPORT_FILES,
+    ROUNDS,
+    RunFolder,
+    newest_checkpoint,
+    read_run_reports,
+)
 from tests.records.test_run_checkpoint import checkpoint
 
 MANIFEST: dict[str, Json] = {"fielding": "1", "machine": {}, "seed": 1}
@@ -82,9 +92,11 @@ def test_what_came_after_the_checkpoint_is_cut_off(folder: RunFolder) -> None:
 def test_a_log_that_an_older_version_did_not_write_begins_with_the_resume(folder: RunFolder) -> None:
     folder.begin("")
     do_rounds(folder, 0, 2)
-    sizes = {name: size for name, size in folder.logs.sizes().items() if name != CONCEPTS}
+    later = (CONCEPTS, REPORT_FILES, DIGESTS)
+    sizes = {name: size for name, size in folder.logs.sizes().items() if name not in later}
     save_run(replace(checkpoint(), round_index=1, progress=sizes), newest_checkpoint(folder.path))
     (folder.path / CONCEPTS).unlink()
+    (folder.path / REPORT_FILES).unlink()
     folder.close()
 
     again = RunFolder(folder.path, {**MANIFEST, "classes": ["cat", "dog"]})
@@ -92,9 +104,55 @@ def test_a_log_that_an_older_version_did_not_write_begins_with_the_resume(folder
 
     assert found is not None
     assert found.round_index == 1
-    assert (again.path / CONCEPTS).read_bytes() == b""
+    assert (again.path / CONCEPTS).read_bytes() == (again.path / REPORT_FILES).read_bytes() == b""
     do_rounds(again, 2, 3)
     assert newest_checkpoint(again.path).name == "00000002.ckpt"
+    again.close()
+
+
+def change_digit(path: Path) -> None:
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 2] ^= 1
+    path.write_bytes(bytes(whole))
+
+
+@pytest.mark.parametrize("name", [ROUNDS, EVENTS, REPORT_FILES])
+def test_a_changed_log_is_told_and_nothing_is_touched(folder: RunFolder, name: str) -> None:
+    folder.begin("")
+    do_rounds(folder, 0, 3)
+    do_rounds(folder, 3, 4, commit=False)
+    again = reopened(folder)
+    change_digit(folder.path / name)
+    before = everything(folder)
+
+    with pytest.raises(CheckpointError, match=rf"{name} was changed: its checksum .*; put back a copy of it, or begin"):
+        again.resume()
+
+    assert everything(folder) == before
+    again.close()
+
+
+@pytest.mark.parametrize(("damage", "words"), [(change_digit, "was changed"), (Path.unlink, "is missing")])
+def test_a_ruined_or_missing_report_is_told_and_the_run_goes_on(
+    folder: RunFolder, damage: Callable[[Path], None], words: str
+) -> None:
+    folder.begin("")
+    do_rounds(folder, 0, 4)
+    whole = everything(folder)
+    again = reopened(folder)
+    for at in (1, 2):
+        damage(folder.path / "reports" / f"0000000{at}.npz")
+
+    assert again.resume() is not None
+    (note,) = again.notes
+    assert f"00000001.npz {words}" in note
+    assert note.endswith(", and 1 more; put back a copy before you replay the run")
+    with pytest.raises(InputError, match=rf"00000001\.npz {words}.*; put back a copy"):
+        read_run_reports(folder.path)
+    for at in (1, 2):
+        path = folder.path / "reports" / f"0000000{at}.npz"
+        path.write_bytes(whole[str(path)])
+    assert len(read_run_reports(folder.path)) == 4
     again.close()
 
 
