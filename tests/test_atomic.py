@@ -1,10 +1,13 @@
+import errno
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from fielding.atomic import make_private, replaced_file, sync_folder
+from fielding.atomic import make_private, output_errors, replaced_file, sync_folder
 from fielding.errors import OutputError
 
 
@@ -38,13 +41,40 @@ def test_the_message_tells_whether_something_was_kept(tmp_path: Path) -> None:
         pass
 
 
-def test_a_folder_that_cannot_be_synced_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_handle: int) -> None:
-        raise OSError(22, "Invalid argument")
+def refusing(number: int) -> Callable[[int], NoReturn]:
+    def refuse(_handle: int) -> NoReturn:
+        raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(os, "fsync", refuse)
+    return refuse
+
+
+def test_a_file_system_that_cannot_sync_folders_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", refusing(errno.EINVAL))
+
     sync_folder(tmp_path)
-    sync_folder(tmp_path / "none")
+
+
+def test_a_folder_whose_sync_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", refusing(errno.EIO))
+
+    with pytest.raises(OutputError, match=r"cannot sync .*: Input/output error; .* may not survive a power cut"):
+        sync_folder(tmp_path)
+
+
+def test_the_parents_of_a_new_folder_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr("fielding.atomic.sync_folder", synced.append)
+    make_private(tmp_path / "a" / "b")
+    make_private(tmp_path / "a" / "b")
+
+    assert sorted(synced) == [tmp_path, tmp_path / "a"]
+
+
+def test_what_the_system_refuses_is_told_in_one_line(tmp_path: Path) -> None:
+    told = r"cannot change .*gone: No such file .*; what was committed is kept"
+
+    with pytest.raises(OutputError, match=told), output_errors(tmp_path):
+        (tmp_path / "gone").unlink()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="this system has no modes of files")

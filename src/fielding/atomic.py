@@ -1,6 +1,7 @@
 """Files that appear whole or not at all, folders for their owner alone, and folders that go when they are done with."""
 
 import contextlib
+import errno
 import os
 import shutil
 import tempfile
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from fielding.errors import OutputError
+from fielding.errors import FieldingError, OutputError
 
 PRIVATE_FOLDER = 0o700
 
@@ -38,22 +39,46 @@ def replaced_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename in this folder survive a power cut, on systems whose folders can be synced."""
-    with contextlib.suppress(OSError):
+    """Make a rename in this folder survive a power cut, on systems whose folders can be synced; else OutputError."""
+    if os.name == "nt":
+        return
+    try:
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:
             os.close(handle)
+    except OSError as error:
+        # A file system that cannot, or a folder that may be written but not opened.
+        if error.errno in (errno.EINVAL, errno.ENOTSUP, errno.EACCES):
+            return
+        raise OutputError(
+            f"cannot sync {folder}: {error.strerror or error}; what was written last may not survive a power cut"
+        ) from error
+
+
+@contextlib.contextmanager
+def output_errors(folder: Path) -> Iterator[None]:
+    """Tell what the system refuses while a folder is changed as :class:`~fielding.errors.OutputError`, in one line."""
+    try:
+        yield
+    except FieldingError:
+        raise
+    except OSError as error:
+        where = error.filename or folder
+        raise OutputError(f"cannot change {where}: {error.strerror or error}; what was committed is kept") from error
 
 
 def make_private(folder: Path) -> None:
     """Make a folder, if it is not there, that only its owner can enter; one that is there keeps its mode.
 
     For all that tells about clients: runs hold the label shares of every client, devices the samples themselves.
-    Parents that are missing get the mode that the user's folders have.
+    Parents that are missing get the mode that the user's folders have. What is new survives a power cut.
     """
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
     folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+    for one in missing:
+        sync_folder(one.parent)
 
 
 class ScratchFolder:

@@ -7,7 +7,8 @@
     │   ├── OptionError                 an unknown name or a value out of range
     │   ├── ReportError                 a client report that cannot be accepted
     │   └── FileFormatError             a file that is not what it should be
-    ├── CheckpointError (ValueError)    a checkpoint that is damaged or does not fit
+    ├── CheckpointError (ValueError)    a checkpoint that cannot be read or does not fit
+    │   └── DamagedCheckpointError      its checksum fails: it is not what was written
     └── OutputError (OSError)           results that could not be written
 
 Each message says what was got, what was wanted and what to do.
@@ -41,7 +42,11 @@ class FileFormatError(InputError):
 
 
 class CheckpointError(FieldingError, ValueError):
-    """A checkpoint is damaged, of an unknown version or of another kind."""
+    """A checkpoint cannot be read, is of an unknown version or of another kind."""
+
+
+class DamagedCheckpointError(CheckpointError):
+    """A checkpoint is not what was written: its checksum fails. No other error says that."""
 
 
 class OutputError(FieldingError, OSError):

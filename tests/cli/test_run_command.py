@@ -369,6 +369,7 @@ def test_damaged_checkpoints_are_told(fielding: Command) -> None:
     newest.write_bytes(newest.read_bytes()[:-1])
 
     assert fielding(*RUN, "--resume") == 0
+    assert f"{newest} is damaged: going on after round" in fielding.err
     assert left_behind(Path("out")) == whole
 
     for path in (older, newest):

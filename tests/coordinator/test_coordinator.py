@@ -1,9 +1,11 @@
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
 from fielding.client.report import ClientReport, ReportBatch
 from fielding.coordinator import Coordinator, Decision, Policy, trigger_named
-from fielding.coordinator.coordinator import inherit_ids
+from fielding.coordinator.coordinator import MOST_REPORTS, inherit_ids
 from fielding.errors import OptionError, ReportError
 
 TWO_GROUPS = {"ann": [0.9, 0.1], "bob": [0.8, 0.2], "cid": [0.1, 0.9], "dan": [0.2, 0.8]}
@@ -145,6 +147,42 @@ def test_received_reports_act_together_and_the_newest_of_a_client_counts() -> No
     assert list(decision.moved) == list(update(batched, bob=[0.3, 0.7], dan=[0.3, 0.7]).moved) == ["bob"]
     assert waiting.cluster_ids().tolist() == batched.cluster_ids().tolist()
     assert list(waiting.decide().reported) == []
+
+
+def test_a_flood_of_one_client_is_refused_until_the_next_decision() -> None:
+    coordinator = Coordinator(Policy())
+    accepted = 0
+    for at in range(10_000):
+        with suppress(ReportError):
+            coordinator.receive(ClientReport(client_id="loud", representation=np.array([1.0, 0.0]), n_samples=at))
+            accepted += 1
+
+    assert accepted == MOST_REPORTS
+    with pytest.raises(ReportError, match="client 'loud' has sent 100 reports since the last decision"):
+        coordinator.receive(ClientReport(client_id="loud", representation=np.array([0.0, 1.0])))
+    coordinator.receive(ClientReport(client_id="quiet", representation=np.array([0.0, 1.0])))
+    assert sorted(coordinator.decide().reported) == ["loud", "quiet"]
+    coordinator.receive(ClientReport(client_id="loud", representation=np.array([0.0, 1.0])))
+
+
+def test_a_flood_of_unknown_ids_ends_at_the_most_clients_and_known_ones_are_heard() -> None:
+    coordinator = Coordinator(Policy(), most_clients=50)
+    coordinator.receive(ClientReport(client_id=0, representation=np.array([1.0, 0.0])))
+    coordinator.decide()
+    refused = 0
+    for at in range(100_000):
+        try:
+            coordinator.receive(ClientReport(client_id=at, representation=np.array([0.0, 1.0])))
+        except ReportError as error:
+            refused += 1
+            said = str(error)
+
+    assert refused == 100_000 - 50
+    assert said.startswith("client 99999 is new, and there are 50 already; ")
+    assert len(coordinator.inbox) == 50
+    coordinator.decide()
+    assert len(coordinator.registry) == 50
+    coordinator.receive(ClientReport(client_id=49, representation=np.array([1.0, 0.0])))
 
 
 def test_update_refuses_to_overtake_received_reports() -> None:

@@ -1,3 +1,4 @@
+import hashlib
 import struct
 from pathlib import Path
 
@@ -110,7 +111,8 @@ def test_appended_bytes_and_zeroed_tails_are_detected(checkpoint: Path) -> None:
 
 def test_a_newer_version_and_another_kind_of_file_say_what_they_are(checkpoint: Path) -> None:
     whole = checkpoint.read_bytes()
-    checkpoint.write_bytes(whole[:8] + struct.pack("<I", 99) + whole[12:])
+    newer = whole[:8] + struct.pack("<I", 99) + whole[12:-32]
+    checkpoint.write_bytes(newer + hashlib.blake2b(newer, digest_size=32).digest())
     with pytest.raises(CheckpointError, match="format version 99, this Fielding reads version 1"):
         load_coordinator(checkpoint)
     checkpoint.write_bytes(b"PK\x03\x04 this is a zip")

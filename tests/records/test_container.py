@@ -1,9 +1,13 @@
 """The file format of checkpoints holds what it is given, and notices every damage."""
 
+import errno
 import json
+import os
 import struct
+from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from fielding._typing import Json
-from fielding.errors import CheckpointError
+from fielding.errors import CheckpointError, DamagedCheckpointError
+from fielding.records import container
 from fielding.records.container import Contents, check_contents, map_contents, read_contents, write_contents
 
 
@@ -133,7 +138,40 @@ def test_a_whole_file_that_describes_nonsense_is_refused(tmp_path: Path, header:
 def test_a_newer_format_is_told_apart_from_damage(tmp_path: Path) -> None:
     write_contents(example(), tmp_path / "c.ckpt")
     whole = (tmp_path / "c.ckpt").read_bytes()
-    (tmp_path / "c.ckpt").write_bytes(whole[:8] + struct.pack("<I", 2) + whole[12:])
+    newer = whole[:8] + struct.pack("<I", 2) + whole[12:-32]
+    (tmp_path / "c.ckpt").write_bytes(newer + blake2b(newer, digest_size=32).digest())
 
-    with pytest.raises(CheckpointError, match="format version 2, this Fielding reads version 1"):
+    with pytest.raises(CheckpointError, match="format version 2, this Fielding reads version 1") as told:
         read_contents(tmp_path / "c.ckpt")
+    assert not isinstance(told.value, DamagedCheckpointError)
+    (tmp_path / "c.ckpt").write_bytes(newer + whole[-32:])
+    with pytest.raises(DamagedCheckpointError, match="checksum does not match"):
+        read_contents(tmp_path / "c.ckpt")
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EACCES, errno.EIO])
+def test_what_the_system_does_not_let_be_read_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    write_contents(example(), tmp_path / "c.ckpt")
+    monkeypatch.setattr(Path, "open", refusing(number))
+
+    with pytest.raises(CheckpointError, match=os.strerror(number)) as told:
+        read_contents(tmp_path / "c.ckpt")
+    assert not isinstance(told.value, DamagedCheckpointError)
+
+
+def refusing(number: int) -> Callable[..., NoReturn]:
+    def refuse(path: Path, *_arguments: object, **_options: object) -> NoReturn:
+        raise OSError(number, os.strerror(number), str(path))
+
+    return refuse
+
+
+def test_a_file_that_is_cut_while_it_is_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "c.ckpt"
+    write_contents(Contents(values={}, arrays={"a": np.ones(1 << 20, dtype=np.float32)}, progress={}), path)
+    monkeypatch.setattr(container, "_check_digest", lambda *_of: os.truncate(path, 1 << 20))
+
+    with pytest.raises(CheckpointError, match="cut short while it was read"):
+        read_contents(path)

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from fielding._typing import Json
 from fielding.errors import CheckpointError, InputError, OutputError
-from fielding.records.logs import Logs, read_lines
+from fielding.records.logs import DIGESTS, Logs, read_lines
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def test_lines_come_back_in_order_even_before_they_are_on_disk(logs: Logs) -> No
 def test_sizes_are_those_on_disk(logs: Logs, tmp_path: Path) -> None:
     logs.append("a.jsonl", {"at": 1})
 
-    assert logs.sizes() == {"a.jsonl": 10, "b.jsonl": 0}
+    assert {name: size for name, size in logs.sizes().items() if name != DIGESTS} == {"a.jsonl": 10, "b.jsonl": 0}
     assert (tmp_path / "a.jsonl").stat().st_size == 10
     logs.close()
 
@@ -60,16 +61,63 @@ def test_what_came_after_a_size_is_cut_off_and_writing_goes_on_there(logs: Logs,
     logs.close()
 
 
-@pytest.mark.parametrize("sizes", [{"a.jsonl": 99, "b.jsonl": 0}, {"a.jsonl": 0}, {"a.jsonl": "0", "b.jsonl": 0}])
-def test_a_log_that_lost_something_is_told(logs: Logs, sizes: dict[str, int]) -> None:
-    with pytest.raises(CheckpointError, match=r"jsonl is shorter than its checkpoint says"):
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ({"a.jsonl": 99, "b.jsonl": 0}, "is shorter than its checkpoint says"),
+        ({"a.jsonl": 0}, "its checkpoint does not know it"),
+        ({"a.jsonl": "0", "b.jsonl": 0}, "its checkpoint does not know it"),
+    ],
+)
+def test_a_log_that_lost_something_is_told(logs: Logs, sizes: dict[str, Json], words: str) -> None:
+    with pytest.raises(CheckpointError, match=words):
         logs.cut(sizes)
+
+
+def test_a_changed_digit_is_told_by_file_and_nothing_is_cut(logs: Logs, tmp_path: Path) -> None:
+    for at in range(3):
+        logs.append("b.jsonl", {"at": at})
+    sizes = logs.sizes()
+    logs.append("a.jsonl", {"at": 9})
+    logs.close()
+    whole = (tmp_path / "b.jsonl").read_bytes()
+    (tmp_path / "b.jsonl").write_bytes(whole.replace(b"1", b"7"))
+
+    with pytest.raises(CheckpointError, match=r"b\.jsonl was changed: .*; put back a copy of it, or begin anew"):
+        logs.cut(sizes)
+
+    assert (tmp_path / "a.jsonl").stat().st_size == 10
+    (tmp_path / "b.jsonl").write_bytes(whole)
+    logs.cut(sizes)
+    logs.append("b.jsonl", {"at": 3})
+    again = Logs(tmp_path, logs.names)
+    again.cut(logs.sizes())  # digests roll on over a cut
+    logs.close()
+
+
+def test_logs_of_checkpoints_without_digests_are_cut_by_their_sizes(logs: Logs, tmp_path: Path) -> None:
+    logs.append("a.jsonl", {"at": 1})
+    logs.append("a.jsonl", {"at": 2})
+    logs.sizes()
+    logs.cut({"a.jsonl": 10, "b.jsonl": 0})
+
+    assert (tmp_path / "a.jsonl").read_text() == '{"at": 1}\n'
+
+
+def test_a_checkpoint_reads_nothing_of_logs(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+    logs.append("a.jsonl", {"at": 1})
+    logs.sizes()
+    monkeypatch.setattr(Path, "open", None)  # whoever reads a log opens it
+
+    logs.append("a.jsonl", {"at": 2})
+    assert logs.sizes()["a.jsonl"] == 20
+    logs.close()
 
 
 def test_a_log_that_is_gone_is_told(logs: Logs, tmp_path: Path) -> None:
     (tmp_path / "b.jsonl").unlink()
 
-    with pytest.raises(CheckpointError, match=r"b\.jsonl is shorter"):
+    with pytest.raises(CheckpointError, match=r"b\.jsonl is gone"):
         logs.cut({"a.jsonl": 0, "b.jsonl": 0})
 
 

@@ -1,10 +1,12 @@
 """A run's folder commits, resumes, cuts off what a crash left, and survives damage and full disks."""
 
 import errno
+import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +14,18 @@ import pytest
 from fielding import ReportBatch
 from fielding._typing import Json
 from fielding.errors import CheckpointError, InputError, OutputError
+from fielding.records.logs import DIGESTS
 from fielding.records.run_checkpoint import save_run
-from fielding.records.run_folder import CONCEPTS, EVENTS, LOGS, ROUNDS, RunFolder, newest_checkpoint, read_run_reports
+from fielding.records.run_folder import (
+    CONCEPTS,
+    EVENTS,
+    LOGS,
+    REPORT_FILES,
+    ROUNDS,
+    RunFolder,
+    newest_checkpoint,
+    read_run_reports,
+)
 from tests.records.test_run_checkpoint import checkpoint
 
 MANIFEST: dict[str, Json] = {"fielding": "1", "machine": {}, "seed": 1}
@@ -80,9 +92,11 @@ def test_what_came_after_the_checkpoint_is_cut_off(folder: RunFolder) -> None:
 def test_a_log_that_an_older_version_did_not_write_begins_with_the_resume(folder: RunFolder) -> None:
     folder.begin("")
     do_rounds(folder, 0, 2)
-    sizes = {name: size for name, size in folder.logs.sizes().items() if name != CONCEPTS}
+    later = (CONCEPTS, REPORT_FILES, DIGESTS)
+    sizes = {name: size for name, size in folder.logs.sizes().items() if name not in later}
     save_run(replace(checkpoint(), round_index=1, progress=sizes), newest_checkpoint(folder.path))
     (folder.path / CONCEPTS).unlink()
+    (folder.path / REPORT_FILES).unlink()
     folder.close()
 
     again = RunFolder(folder.path, {**MANIFEST, "classes": ["cat", "dog"]})
@@ -90,9 +104,55 @@ def test_a_log_that_an_older_version_did_not_write_begins_with_the_resume(folder
 
     assert found is not None
     assert found.round_index == 1
-    assert (again.path / CONCEPTS).read_bytes() == b""
+    assert (again.path / CONCEPTS).read_bytes() == (again.path / REPORT_FILES).read_bytes() == b""
     do_rounds(again, 2, 3)
     assert newest_checkpoint(again.path).name == "00000002.ckpt"
+    again.close()
+
+
+def change_digit(path: Path) -> None:
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 2] ^= 1
+    path.write_bytes(bytes(whole))
+
+
+@pytest.mark.parametrize("name", [ROUNDS, EVENTS, REPORT_FILES])
+def test_a_changed_log_is_told_and_nothing_is_touched(folder: RunFolder, name: str) -> None:
+    folder.begin("")
+    do_rounds(folder, 0, 3)
+    do_rounds(folder, 3, 4, commit=False)
+    again = reopened(folder)
+    change_digit(folder.path / name)
+    before = everything(folder)
+
+    with pytest.raises(CheckpointError, match=rf"{name} was changed: its checksum .*; put back a copy of it, or begin"):
+        again.resume()
+
+    assert everything(folder) == before
+    again.close()
+
+
+@pytest.mark.parametrize(("damage", "words"), [(change_digit, "was changed"), (Path.unlink, "is missing")])
+def test_a_ruined_or_missing_report_is_told_and_the_run_goes_on(
+    folder: RunFolder, damage: Callable[[Path], None], words: str
+) -> None:
+    folder.begin("")
+    do_rounds(folder, 0, 4)
+    whole = everything(folder)
+    again = reopened(folder)
+    for at in (1, 2):
+        damage(folder.path / "reports" / f"0000000{at}.npz")
+
+    assert again.resume() is not None
+    (note,) = again.notes
+    assert f"00000001.npz {words}" in note
+    assert note.endswith(", and 1 more; put back a copy before you replay the run")
+    with pytest.raises(InputError, match=rf"00000001\.npz {words}.*; put back a copy"):
+        read_run_reports(folder.path)
+    for at in (1, 2):
+        path = folder.path / "reports" / f"0000000{at}.npz"
+        path.write_bytes(whole[str(path)])
+    assert len(read_run_reports(folder.path)) == 4
     again.close()
 
 
@@ -131,6 +191,56 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(folder: RunFolde
     assert found.round_index == 2
     assert (again.path / ROUNDS).read_text().count("\n") == 3
     assert not newest.exists(), "a damaged checkpoint must not count as one of the last two"
+    assert newest.with_name("00000003.ckpt.damaged").exists()
+    assert again.notes == [f"{newest} is damaged: going on after round 2; it is kept as 00000003.ckpt.damaged"]
+    again.close()
+
+
+def everything(folder: RunFolder) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.path.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EACCES, errno.EIO])
+def test_a_checkpoint_that_cannot_be_read_now_is_told_and_nothing_is_touched(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    folder.begin("")
+    do_rounds(folder, 0, 4)
+    do_rounds(folder, 4, 5, commit=False)
+    again = reopened(folder)
+    before, newest, real = everything(folder), newest_checkpoint(folder.path), Path.open
+
+    def open_others(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path == newest:
+            raise OSError(number, os.strerror(number), str(path))
+        return real(path, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", open_others)
+        with pytest.raises(CheckpointError, match=rf"cannot read .*: {os.strerror(number)}; nothing was changed"):
+            again.resume()
+
+    assert everything(folder) == before
+    found = again.resume()
+    assert found is not None
+    assert found.round_index == 3
+    again.close()
+
+
+def test_a_checkpoint_of_a_newer_format_is_told_and_nothing_is_touched(folder: RunFolder) -> None:
+    folder.begin("")
+    do_rounds(folder, 0, 4)
+    newest = newest_checkpoint(folder.path)
+    whole = newest.read_bytes()
+    newer = whole[:8] + (2).to_bytes(4, "little") + whole[12:-32]
+    newest.write_bytes(newer + hashlib.blake2b(newer, digest_size=32).digest())
+    again = reopened(folder)
+    before = everything(folder)
+
+    with pytest.raises(CheckpointError, match=r"has format version 2, .*; nothing was changed"):
+        again.resume()
+
+    assert everything(folder) == before
     again.close()
 
 

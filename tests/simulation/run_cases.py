@@ -9,7 +9,16 @@ import numpy as np
 
 from fielding._typing import Json, Membership
 from fielding.client.report import id_order
-from fielding.records.run_folder import CLIENTS, CONCEPTS, EVENTS, MEMBERSHIPS, REPORTS, ROUNDS
+from fielding.records.run_folder import (
+    CLIENTS,
+    CONCEPTS,
+    EVENTS,
+    MEMBERSHIPS,
+    REPORT_FILES,
+    REPORTS,
+    ROUNDS,
+    newest_checkpoint,
+)
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result, Start, run
 from fielding.traces.histograms import WindowPlan
@@ -19,7 +28,7 @@ from fielding.traces.sliding import SlidingWindows
 from fielding.traces.trace import Trace
 
 N_ROUNDS = 12
-REPEATABLE = (ROUNDS, EVENTS, MEMBERSHIPS, CONCEPTS, CLIENTS, "summary.json", "manifest.json")
+REPEATABLE = (ROUNDS, EVENTS, MEMBERSHIPS, CONCEPTS, CLIENTS, REPORT_FILES, "summary.json", "manifest.json")
 Table = dict[str, Json]
 
 
@@ -46,7 +55,7 @@ def left_behind(folder: Path) -> dict[str, bytes]:
     files = [folder / name for name in REPEATABLE]
     files += sorted((folder / REPORTS).iterdir())
     found = {str(path.relative_to(folder)): path.read_bytes() for path in files}
-    newest = max((folder / "checkpoints").iterdir())
+    newest = newest_checkpoint(folder)
     return found | {"last": newest.name.encode(), "models": checkpoint_without_sizes(newest)}
 
 

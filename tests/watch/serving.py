@@ -14,8 +14,9 @@ import uvicorn
 
 from fielding._typing import Json
 from fielding.watch.application import application
+from fielding.watch.connections import MOST_CONNECTIONS, REQUEST_S, bounded_connections
 from fielding.watch.live_page import LivePage
-from fielding.watch.server import open_listener
+from fielding.watch.server import open_listener, server_config
 
 HOST = "127.0.0.1"
 
@@ -72,12 +73,12 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(folders: Sequence[Path], token: str | None = None) -> Iterator[Served]:
+def serving(
+    folders: Sequence[Path], token: str | None = None, *, most: int = MOST_CONNECTIONS, request_s: float = REQUEST_S
+) -> Iterator[Served]:
     """Serve some folders."""
-    config = uvicorn.Config(
-        application(LivePage(folders), token=token), ws="none", lifespan="off", log_level="error", server_header=False
-    )
-    server = uvicorn.Server(config)
+    app = application(LivePage(folders), token=token)
+    server = uvicorn.Server(server_config(app, bounded_connections(most, request_s)))
     with open_listener(HOST, 0) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

@@ -88,8 +88,9 @@ def run_command(
     CONFIG is a TOML file; docs/config.md lists all keys.
 
     Writes config.toml (every key), manifest.json, rounds.jsonl, events.jsonl, memberships.jsonl, concepts.jsonl,
-    clients.jsonl, timings.jsonl, reports/ (for `fielding replay`), checkpoints/, summary.json and report.html. Ctrl-C
-    ends the round and keeps everything; --resume goes on, also after the end: `--resume --set rounds=400`.
+    clients.jsonl, timings.jsonl, reports/ (for `fielding replay`) with reports.jsonl, checkpoints/, summary.json and
+    report.html. Ctrl-C ends the round and keeps everything; --resume goes on, also after the end: `--resume --set
+    rounds=400`.
     """
     from fielding.cli.dry_run import dry_run as try_out
     from fielding.config.reader import read_config

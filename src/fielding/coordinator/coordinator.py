@@ -32,6 +32,8 @@ from fielding.errors import ReportError, echo
 from fielding.rng import stream
 
 MOST_SAMPLES = 2**62  # larger numbers of samples are taken for this one
+MOST_CLIENTS = 1_000_000  # that are let in by their own reports, unless another number is given
+MOST_REPORTS = 100  # of one client that are looked at between two decisions; only the last of them counts anyway
 _STATE = ("clusters", "memory", "n_events", "next_id", "inbox", "inbox_counts")
 
 
@@ -107,6 +109,7 @@ class Coordinator:
     It never sees data or models: a :class:`Decision` says how the owner of the models is to mix them.
 
     ``may_regroup``: whether a trigger that fires has an effect; a guard that knows better may forbid it for a while.
+    ``most_clients``: how many clients :meth:`receive` lets in; a flood of reports under ever new ids ends there.
 
     Examples
     --------
@@ -120,8 +123,8 @@ class Coordinator:
     ['bob']
     """
 
-    def __init__(self, policy: Policy | None = None) -> None:
-        self.policy = policy or Policy()
+    def __init__(self, policy: Policy | None = None, *, most_clients: int = MOST_CLIENTS) -> None:
+        self.policy, self.most_clients = policy or Policy(), most_clients
         self.registry = Registry()
         self.clusters: Clusters | None = None
         self.memory = TriggerMemory()
@@ -130,14 +133,23 @@ class Coordinator:
         self.may_regroup = True
         self.inbox: dict[ClientId, Floats] = {}
         self.inbox_counts: dict[ClientId, int] = {}
+        self._n_received: dict[ClientId, int] = {}  # since the last decision
+        self._newcomers: set[ClientId] = set()
 
     # ---- what users ask ----------------------------------------------------------------------------------------
 
     def receive(self, report: ClientReport) -> None:
         """Take one report into the inbox, for the next :meth:`decide`; a newer one of the same client replaces it.
 
-        Raises :class:`~fielding.errors.ReportError` and changes nothing if the report cannot be accepted.
+        Raises :class:`~fielding.errors.ReportError` and changes nothing if the report cannot be accepted, is one of too
+        many of its client since the last decision, or comes from one client too many.
         """
+        sender = report.client_id if isinstance(report.client_id, (int, str, np.integer)) else ""
+        if (n_received := self._n_received.get(sender, 0)) >= MOST_REPORTS:
+            raise ReportError(
+                f"client {echo(sender)} has sent {n_received} reports since the last decision; "
+                "it is heard again after the next"
+            )
         batch = self._checked(
             ReportBatch(
                 client_ids=[report.client_id],
@@ -148,6 +160,14 @@ class Coordinator:
         client_id = batch.client_ids[0]
         check_same_type(next(iter(self.inbox), client_id), client_id)
         n_samples = checked_count(report.n_samples)
+        if client_id not in self.inbox and client_id not in self.registry:
+            if len(self.registry) + len(self._newcomers) >= self.most_clients:
+                raise ReportError(
+                    f"client {echo(client_id)} is new, and there are {self.most_clients} already; if it is one of "
+                    "yours, give the coordinator a larger most_clients"
+                )
+            self._newcomers.add(client_id)
+        self._n_received[client_id] = n_received + 1
         self.registry.fix_width(batch.representations.shape[1])
         self.inbox[client_id] = batch.representations[0].astype(np.float32)
         self.inbox_counts[client_id] = n_samples
@@ -164,6 +184,7 @@ class Coordinator:
         with self._all_or_nothing(ids):
             decision = self._act(ReportBatch(client_ids=ids, representations=rows, n_samples=counts), number)
             self.inbox, self.inbox_counts = {}, {}
+        self._n_received, self._newcomers = {}, set()
         return decision
 
     def update(self, batch: ReportBatch, step: int | None = None) -> Decision:

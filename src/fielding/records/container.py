@@ -1,9 +1,11 @@
 """The file format of checkpoints: versioned, check-summed, written whole or not at all, free of pickle.
 
 Layout: ``FIELDING`` | format version (u32) | header length (u64) | header (JSON) | arrays, each 64-byte aligned |
-blake2b-256 of everything before. All numbers are little-endian.
+blake2b-256 of everything before. All numbers are little-endian. Every version begins with name and version and ends
+with that digest: so a newer one can be told from a damaged file.
 """
 
+import contextlib
 import hashlib
 import json
 import math
@@ -19,7 +21,7 @@ import numpy.typing as npt
 
 from fielding._typing import Json
 from fielding.atomic import replaced_file
-from fielding.errors import CheckpointError, InputError, echo
+from fielding.errors import CheckpointError, DamagedCheckpointError, InputError, echo
 
 MAGIC = b"FIELDING"
 FORMAT_VERSION = 1
@@ -56,15 +58,14 @@ def write_contents(contents: Contents, path: Path) -> None:
 def read_contents(path: Path) -> Contents:
     """Read a checkpoint.
 
-    A file that is damaged, cut short, of another kind or of a newer version raises
-    :class:`~fielding.errors.CheckpointError`; nothing of it is used.
+    A file that is damaged or cut short raises :class:`~fielding.errors.DamagedCheckpointError`, one that the system
+    does not let be read or that is of a newer version :class:`~fielding.errors.CheckpointError`; nothing of it is used.
     """
-    with _open(path) as file:
-        _read_head(file, path)
+    with _reading(path) as file:
         _check_digest(file, path)
         header, start = _read_header(file, path)
         file.seek(start)
-        return _contents(header, path, lambda entry: _read_array(file, entry))
+        return _contents(header, path, lambda entry: _read_array(file, entry, path))
 
 
 def map_contents(path: Path) -> Contents:
@@ -72,7 +73,7 @@ def map_contents(path: Path) -> Contents:
 
     Only its length and its header are looked at; :func:`check_contents` tells whether the arrays are whole.
     """
-    with _open(path) as file:
+    with _reading(path) as file:
         header, start = _read_header(file, path)
         n_bytes = os.fstat(file.fileno()).st_size
         whole = np.memmap(file, dtype=np.uint8, mode="r").view(np.ndarray)
@@ -89,7 +90,7 @@ def map_contents(path: Path) -> Contents:
 
 def check_contents(path: Path) -> None:
     """Raise :class:`~fielding.errors.CheckpointError` if a checkpoint is damaged; it is read piece by piece."""
-    with _open(path) as file:
+    with _reading(path) as file:
         _check_digest(file, path)
 
 
@@ -101,18 +102,29 @@ def raise_if_unreadable(path: Path, error: Exception) -> None:
         raise InputError(f"cannot read {path}: {why}; it is kept, ask again later") from error
 
 
-def _open(path: Path) -> BinaryIO:
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[BinaryIO]:
+    """Open a checkpoint; what the system does not let be read may be good, and is told as such."""
     try:
-        return path.open("rb")
+        with path.open("rb") as file:
+            yield file
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
 
 
+def _checked_magic(file: BinaryIO, path: Path) -> bytes:
+    """Return the first bytes, or raise if they are not those of a checkpoint."""
+    head = file.read(_HEAD.size)
+    if not head.startswith(MAGIC):
+        raise DamagedCheckpointError(f"{path} is not a Fielding checkpoint; it begins with {echo(head[:8])}")
+    return head
+
+
 def _read_head(file: BinaryIO, path: Path) -> int:
     """Return the length of the header, or raise if this is no checkpoint that can be read."""
-    head = file.read(_HEAD.size)
-    if len(head) < _HEAD.size or not head.startswith(MAGIC):
-        raise CheckpointError(f"{path} is not a Fielding checkpoint; it begins with {echo(head[:8])}")
+    head = _checked_magic(file, path)
+    if len(head) < _HEAD.size:
+        raise DamagedCheckpointError(f"{path} is damaged: it has {len(head)} bytes; use an older checkpoint")
     _, version, header_length = _HEAD.unpack(head)
     if version != FORMAT_VERSION:
         raise CheckpointError(
@@ -175,7 +187,8 @@ def _padding(n_bytes: int) -> int:
 
 
 def _check_digest(file: BinaryIO, path: Path) -> None:
-    """Raise unless the last bytes are the digest of all the others."""
+    """Raise unless this begins as a checkpoint does, and the last bytes are the digest of all the others."""
+    _checked_magic(file, path)
     remaining = os.fstat(file.fileno()).st_size - _DIGEST_SIZE  # of the open file: the path may be replaced by now
     digest = hashlib.blake2b(digest_size=_DIGEST_SIZE)
     file.seek(0)
@@ -186,7 +199,7 @@ def _check_digest(file: BinaryIO, path: Path) -> None:
         digest.update(piece)
         remaining -= len(piece)
     if remaining or file.read() != digest.digest():
-        raise CheckpointError(f"{path} is damaged: its checksum does not match; use an older checkpoint")
+        raise DamagedCheckpointError(f"{path} is damaged: its checksum does not match; use an older checkpoint")
 
 
 def _dtype_of(entry: dict[str, Any]) -> np.dtype[np.generic]:
@@ -195,10 +208,11 @@ def _dtype_of(entry: dict[str, Any]) -> np.dtype[np.generic]:
     return np.dtype(str(entry["dtype"]))
 
 
-def _read_array(file: BinaryIO, entry: dict[str, Any]) -> npt.NDArray[np.generic]:
-    """Read the next array; the digest has vouched for the header."""
+def _read_array(file: BinaryIO, entry: dict[str, Any], path: Path) -> npt.NDArray[np.generic]:
+    """Read the next array; the digest has vouched for the header, but the file may be cut meanwhile."""
     array = np.empty(tuple(entry["shape"]), dtype=_dtype_of(entry))
-    if array.nbytes:
-        file.readinto(array.data.cast("B"))  # type: ignore[attr-defined]
+    n_read = file.readinto(array.data.cast("B")) if array.nbytes else 0  # type: ignore[attr-defined]
+    if n_read != array.nbytes:
+        raise CheckpointError(f"{path} was cut short while it was read; try again")
     file.read(_padding(array.nbytes))
     return array

@@ -1,8 +1,14 @@
-"""Logs of one JSON object a line that only grow, and that a resumed run cuts off where its checkpoint saw their end."""
+"""Logs of one JSON object a line that only grow, and that a resumed run cuts off where its checkpoint saw their end.
 
+A checkpoint knows the size and the digest of each; digests roll along with the lines, so that it costs as much as what
+is new, however long the logs are.
+"""
+
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, BinaryIO
 
@@ -52,12 +58,18 @@ def write_membership_table(file: IO[bytes], log: Sequence[Mapping[str, Json]], c
     )
 
 
+DIGESTS = "blake2b"  # beside the sizes of logs, under their names
+_REMEDY = "put back a copy of it, or begin anew in another folder"
+_new_digest = partial(hashlib.blake2b, digest_size=16)
+
+
 class Logs:
     """Some logs in a folder, kept open while they are written."""
 
     def __init__(self, folder: Path, names: Sequence[str]) -> None:
         self._folder, self.names = folder, tuple(names)
         self._files: dict[str, BinaryIO] = {}
+        self._digests = {name: _new_digest() for name in names}
         self._unsynced: set[str] = set()
 
     def close(self) -> None:
@@ -75,21 +87,28 @@ class Logs:
     def begin(self) -> None:
         """Make all logs, empty."""
         for name in self.names:
-            with replaced_file(self._folder / name):
-                pass
+            self.begin_one(name)
+
+    def begin_one(self, name: str) -> None:
+        """Make one log, empty."""
+        with replaced_file(self._folder / name):
+            pass
+        self._digests[name] = _new_digest()
 
     def append(self, name: str, record: Mapping[str, object]) -> None:
         """Write down one line; it may stay in memory until :meth:`sizes` is asked for."""
         try:
             if name not in self._files:
                 self._files[name] = (self._folder / name).open("ab")
-            self._files[name].write(f"{json.dumps(record, allow_nan=False)}\n".encode())
+            line = f"{json.dumps(record, allow_nan=False)}\n".encode()
+            self._files[name].write(line)
         except OSError as error:
             raise self._failure(name, error) from error
+        self._digests[name].update(line)
         self._unsynced.add(name)
 
     def sizes(self) -> dict[str, Json]:
-        """Return the size of every log after everything in it reached the disk."""
+        """Return the size of every log after everything in it reached the disk, and their digests under DIGESTS."""
         sizes: dict[str, Json] = {}
         for name in self.names:
             try:
@@ -100,22 +119,51 @@ class Logs:
             except OSError as error:
                 raise self._failure(name, error) from error
         self._unsynced.clear()
-        return sizes
+        return {**sizes, DIGESTS: {name: digest.hexdigest() for name, digest in self._digests.items()}}
 
     def cut(self, sizes: Mapping[str, Json]) -> None:
-        """Cut every log off at a size; one that is shorter than that lost something."""
+        """Cut every log off at a size, once all of them are known to be what was written.
+
+        One that is shorter lost something, and one of another digest was changed: both raise CheckpointError, and
+        nothing is cut. Checkpoints of older versions have no digests.
+        """
         self.close()
+        known, found = sizes.get(DIGESTS), dict[str, tuple[int, hashlib.blake2b]]()
         for name in self.names:
             path, size = self._folder / name, sizes.get(name)
-            if not isinstance(size, int) or not path.exists() or path.stat().st_size < size:
-                raise CheckpointError(f"{path} is shorter than its checkpoint says; begin anew in another folder")
-            os.truncate(path, size)
+            if not isinstance(size, int) or not path.exists():
+                raise CheckpointError(f"{path} is gone, or its checkpoint does not know it; {_REMEDY}")
+            found[name] = size, self._digest_of(path, size)
+            wanted = known.get(name) if isinstance(known, dict) else None
+            if wanted is not None and found[name][1].hexdigest() != wanted:
+                raise CheckpointError(f"{path} was changed: its checksum is not that of its checkpoint; {_REMEDY}")
+        for name, (size, digest) in found.items():
+            path = self._folder / name
+            try:
+                os.truncate(path, size)
+            except OSError as error:
+                raise self._failure(name, error) from error
+            self._digests[name] = digest
 
     def lines(self, name: str) -> Iterator[dict[str, Json]]:
         """Yield the lines of a log so far."""
         if name in self._files:
             self._files[name].flush()
         yield from read_lines(self._folder / name)
+
+    def _digest_of(self, path: Path, size: int) -> hashlib.blake2b:
+        """Return the digest of the first bytes of a log, or raise if it has not so many."""
+        digest, left = _new_digest(), size
+        try:
+            with path.open("rb") as file:
+                while left and (piece := file.read(min(left, 1 << 20))):
+                    digest.update(piece)
+                    left -= len(piece)
+        except OSError as error:
+            raise CheckpointError(f"cannot read {path}: {error.strerror or error}; nothing was changed") from error
+        if left:
+            raise CheckpointError(f"{path} is shorter than its checkpoint says; {_REMEDY}")
+        return digest
 
     def _failure(self, name: str, error: OSError) -> OutputError:
         return OutputError(f"cannot write {self._folder / name}: {error.strerror or error}")

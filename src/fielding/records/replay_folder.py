@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from fielding._typing import Json, Membership
-from fielding.atomic import replaced_file
+from fielding.atomic import output_errors, replaced_file
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.decision import Decision
 from fielding.errors import InputError
@@ -91,13 +91,14 @@ class ReplayFolder:
     def resume(self) -> tuple[Coordinator | None, int | None]:
         """Return the coordinator and the last committed step, cut off what came after it; None if there was none."""
         check_manifest(self.path / MANIFEST, self._manifest, what="replay", ignored=("source",))
-        for scratch in self.path.glob(".*.tmp"):
-            scratch.unlink(missing_ok=True)
-        if not (self.path / CHECKPOINT).exists():
-            self._logs.begin()
-            return None, None
-        coordinator, progress = load_checkpoint(self.path / CHECKPOINT)
-        self._logs.cut(progress)
+        with output_errors(self.path):
+            for scratch in self.path.glob(".*.tmp"):
+                scratch.unlink(missing_ok=True)
+            if not (self.path / CHECKPOINT).exists():
+                self._logs.begin()
+                return None, None
+            coordinator, progress = load_checkpoint(self.path / CHECKPOINT)
+            self._logs.cut(progress)
         self._last = coordinator.cluster_ids()
         n_steps, last_step = progress.get("n_steps"), progress.get("last_step")
         self._n_steps = n_steps if isinstance(n_steps, int) else 0

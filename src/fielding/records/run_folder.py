@@ -7,30 +7,32 @@ from pathlib import Path
 from typing import IO
 
 from fielding._typing import Json
-from fielding.atomic import replaced_file
+from fielding.atomic import output_errors, replaced_file
 from fielding.client.report import ReportBatch
 from fielding.distance import Kind
-from fielding.errors import CheckpointError, InputError, OutputError
+from fielding.errors import CheckpointError, DamagedCheckpointError, InputError
 from fielding.records.changes import CHANGES, Change, change_settings, without_settings
 from fielding.records.lock import NAME as LOCK
 from fielding.records.lock import lock_folder
-from fielding.records.logs import Logs
-from fielding.records.manifest import check_manifest, first_difference, read_json, write_json
+from fielding.records.logs import DIGESTS, Logs, read_lines
+from fielding.records.manifest import check_manifest, file_digest, first_difference, read_json, write_json
 from fielding.records.report_file import read_reports, write_reports
 from fielding.records.run_checkpoint import RunCheckpoint, load_run, save_run
 from fielding.traces.reports import ReportStream, gather_reports
 
 CONFIG = "config.toml"
 MANIFEST = "manifest.json"
-ROUNDS, EVENTS, MEMBERSHIPS, CONCEPTS, CLIENTS, TIMINGS = (
+ROUNDS, EVENTS, MEMBERSHIPS, CONCEPTS, CLIENTS, REPORT_FILES, TIMINGS = (
     "rounds.jsonl",
     "events.jsonl",
     "memberships.jsonl",
     "concepts.jsonl",
     "clients.jsonl",
+    "reports.jsonl",
     "timings.jsonl",
 )
-LOGS = (ROUNDS, EVENTS, MEMBERSHIPS, CONCEPTS, CLIENTS, TIMINGS)
+LOGS = (ROUNDS, EVENTS, MEMBERSHIPS, CONCEPTS, CLIENTS, REPORT_FILES, TIMINGS)
+LATER_LOGS = (CONCEPTS, REPORT_FILES)  # that runs of older versions have not
 MAY_DIFFER = ("fielding", "machine", "classes", "input_shape", "inputs")
 """Keys of the manifest that a resume does not compare; the digest of the data covers classes, shape and inputs."""
 BEGUN_WITH = ("fielding", "machine")  # of these the manifest tells what they were when the run began
@@ -46,7 +48,8 @@ class RunFolder:
     committed: it knows how long the logs were, so that whatever a crash left beyond it is cut off on resume.
 
     ``manifest``: what the results depend on; a resume with another one is refused, but for settings that may change.
-    ``changes``: the changes of settings so far, once the run is resumed.
+    ``changes``: the changes of settings so far, once the run is resumed. ``notes``: what was wrong with the folder and
+    did not keep the run from going on, in words.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class RunFolder:
         self._lock = lock_folder(path) if lock is None else lock
         self.logs = Logs(path, LOGS)
         self.changes: list[Change] = []
+        self.notes: list[str] = []
 
     def close(self) -> None:
         """Let other processes in."""
@@ -70,13 +74,14 @@ class RunFolder:
 
     def begin(self, config_text: str) -> None:
         """Start a new run; refuse to write over an older one or over files that are none of ours."""
-        check_free(self.path, config_text)
-        self._make_folders()
-        self._sweep()
-        with replaced_file(self.path / CONFIG) as file:
-            file.write(config_text.encode())
-        self.logs.begin()
-        write_json(self.path / MANIFEST, self._manifest)
+        with output_errors(self.path):
+            check_free(self.path, config_text)
+            self._make_folders()
+            self._sweep()
+            with replaced_file(self.path / CONFIG) as file:
+                file.write(config_text.encode())
+            self.logs.begin()
+            write_json(self.path / MANIFEST, self._manifest)
 
     def resume(self, config_text: str | None = None, *, compared: Sequence[str] = ()) -> RunCheckpoint | None:
         """Return the last committed round and cut off what came after it; None if there was none.
@@ -85,46 +90,55 @@ class RunFolder:
         manifest in one piece with the config, before any round is run by it. ``config_text`` becomes the new config
         file; None leaves it. ``compared``: keys of the manifest that the caller has compared.
         """
-        # Older versions told there what a Python program brought along, which the config and the digest of data tell.
-        ignored = MAY_DIFFER if "own" in self._manifest else (*MAY_DIFFER, "own")
-        stored = check_manifest(
-            self.path / MANIFEST, self._manifest, what="run", ignored=(*ignored, *compared), part=without_settings
-        )
-        found = self._newest()
-        n_done = 0 if found is None else found.round_index + 1
-        self.changes = change_settings(stored, self._manifest, n_done=n_done, folder=self.path)
-        self._make_folders()
-        self._sweep()
-        if found is None:
-            self.logs.begin()
-        else:
-            sizes = found.progress
-            if CONCEPTS not in sizes:  # an older version did not write this log: it is begun now, empty
-                with replaced_file(self.path / CONCEPTS):
-                    pass
-                sizes = {**sizes, CONCEPTS: 0}
-            self.logs.cut(sizes)
-        last = -1 if found is None else found.round_index
-        # Checkpoints after the newest whole one are damaged: left there, they would count as one of the last two.
-        for later in (*_numbered(self.path / REPORTS, ".npz"), *_numbered(self.path / CHECKPOINTS, ".ckpt")):
-            if int(later.stem) > last:
-                later.unlink(missing_ok=True)
-        for name in (SUMMARY, PAGE):
-            (self.path / name).unlink(missing_ok=True)
-        now = {name: value for name, value in self._manifest.items() if name not in BEGUN_WITH}
-        told: dict[str, Json] = {CHANGES: [one.record() for one in self.changes]} if self.changes else {}
-        manifest = {name: value for name, value in {**stored, **now}.items() if name != CHANGES} | told
-        if manifest != stored:
-            write_json(self.path / MANIFEST, manifest)
-        if config_text is not None and not _holds(self.path / CONFIG, config_text):
-            with replaced_file(self.path / CONFIG) as file:
-                file.write(config_text.encode())
-        return found
+        with output_errors(self.path):
+            # Older versions told there what a Python program brought along; config and digest of data tell it, too.
+            ignored = MAY_DIFFER if "own" in self._manifest else (*MAY_DIFFER, "own")
+            stored = check_manifest(
+                self.path / MANIFEST, self._manifest, what="run", ignored=(*ignored, *compared), part=without_settings
+            )
+            found = self._newest()
+            n_done = 0 if found is None else found.round_index + 1
+            self.changes = change_settings(stored, self._manifest, n_done=n_done, folder=self.path)
+            self._make_folders()
+            self._sweep()
+            if found is None:
+                self.logs.begin()
+            else:
+                new = [name for name in LATER_LOGS if name not in found.progress]
+                for name in new:  # an older version did not write this log: it is begun now, empty
+                    self.logs.begin_one(name)
+                self.logs.cut({**found.progress, **dict.fromkeys(new, 0)})
+            last = -1 if found is None else found.round_index
+            for later in _numbered(self.path / REPORTS, ".npz"):
+                if int(later.stem) > last:
+                    later.unlink(missing_ok=True)
+            # Checkpoints after the newest whole one are damaged: left there, they would count as one of the last two.
+            for later in _numbered(self.path / CHECKPOINTS, ".ckpt"):
+                if int(later.stem) > last:
+                    aside = later.with_name(f"{later.name}.damaged")
+                    later.replace(aside)
+                    self.notes.append(f"{later} is damaged: going on after round {last}; it is kept as {aside.name}")
+            for name in (SUMMARY, PAGE):
+                (self.path / name).unlink(missing_ok=True)
+            # The run itself does not need what clients reported before.
+            if problem := damaged_reports(self.path):
+                self.notes.append(f"{problem}; put back a copy before you replay the run")
+            now = {name: value for name, value in self._manifest.items() if name not in BEGUN_WITH}
+            told: dict[str, Json] = {CHANGES: [one.record() for one in self.changes]} if self.changes else {}
+            manifest = {name: value for name, value in {**stored, **now}.items() if name != CHANGES} | told
+            if manifest != stored:
+                write_json(self.path / MANIFEST, manifest)
+            if config_text is not None and not _holds(self.path / CONFIG, config_text):
+                with replaced_file(self.path / CONFIG) as file:
+                    file.write(config_text.encode())
+            return found
 
     def write_reports(self, reports: ReportBatch, round_index: int) -> None:
         """Write the reports that acted in a round, in the format that `replay` reads."""
         part = gather_reports([(round_index, reports)], kind=self._kind)
-        write_reports(part, self.path / REPORTS / f"{round_index:08d}.npz")
+        path = self.path / REPORTS / f"{round_index:08d}.npz"
+        write_reports(part, path)
+        self.logs.append(REPORT_FILES, {"round": round_index, DIGESTS: file_digest(path)})
 
     def commit(self, checkpoint: RunCheckpoint) -> None:
         """Make everything so far survive a crash, and let go of the checkpoint before the last."""
@@ -144,11 +158,8 @@ class RunFolder:
             file.write(html.encode(errors="replace"))
 
     def _make_folders(self) -> None:
-        try:
-            for name in (CHECKPOINTS, REPORTS):
-                (self.path / name).mkdir(exist_ok=True)
-        except OSError as error:
-            raise OutputError(f"cannot write into {self.path}: {error.strerror or error}") from error
+        for name in (CHECKPOINTS, REPORTS):
+            (self.path / name).mkdir(exist_ok=True)
 
     def _sweep(self) -> None:
         """Remove what a crash left half-written."""
@@ -156,13 +167,18 @@ class RunFolder:
             scratch.unlink(missing_ok=True)
 
     def _newest(self) -> RunCheckpoint | None:
-        """Return the newest checkpoint that is whole; a damaged one is passed over."""
+        """Return the newest checkpoint that is whole; damaged ones are passed over, others that do not load raise.
+
+        What cannot be read now may be good (too many open files, a newer version), and must not be lost.
+        """
         problem: CheckpointError | None = None
         for path in reversed(_numbered(self.path / CHECKPOINTS, ".ckpt")):
             try:
                 return load_run(path)
-            except CheckpointError as error:
+            except DamagedCheckpointError as error:
                 problem = problem or error
+            except CheckpointError as error:
+                raise CheckpointError(f"{error}; nothing was changed") from error
         if problem is not None:
             raise problem
         return None
@@ -237,7 +253,21 @@ def read_run_reports(folder: Path, kind: Kind = "histogram") -> ReportStream:
     parts = _numbered(folder / REPORTS, ".npz")
     if not parts:
         raise InputError(f"{folder} holds no reports; give the folder of a run whose method listens to them")
+    if problem := damaged_reports(folder):
+        raise InputError(f"{problem}; put back a copy")
     return gather_reports((pair for part in parts for pair in read_reports(part, kind)), kind=kind)
+
+
+def damaged_reports(folder: Path) -> str:
+    """Return which files in ``reports/`` are missing or not what the run wrote, in words; nothing if none is."""
+    problems = []
+    for row in read_lines(folder / REPORT_FILES) if (folder / REPORT_FILES).exists() else ():
+        path = folder / REPORTS / f"{int(str(row['round'])):08d}.npz"
+        if not path.exists():
+            problems.append(f"{path} is missing")
+        elif file_digest(path) != row[DIGESTS]:
+            problems.append(f"{path} was changed: its checksum is not that in {REPORT_FILES}")
+    return "".join(problems[:1]) + (f", and {len(problems) - 1} more" if problems[1:] else "")
 
 
 def n_committed(folder: Path) -> int:

@@ -555,6 +555,9 @@ def _run_into(out: Path, config: Config, own: Own, start: Start, watching: Watch
                     folder.begin(config_text(config))
                 elif (found := folder.resume(config_text(config), compared=(DATA,))) is not None:
                     runner.restore(found)
+                for note in folder.notes:
+                    watching.on_note(note)
+                notes += tuple(folder.notes)
                 summary = runner.run(watching)
                 if summary is not None:
                     folder.write_summary(summary)  # first: the page tells of a finished run

@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import math
+import os
 import re
 import zlib
 from collections import defaultdict
@@ -20,7 +21,16 @@ import numpy as np
 from fielding._typing import ClientId, Counts, Vector
 from fielding.client.report import LONGEST_ID, checked_ids, id_order, row_chunks
 from fielding.errors import FileFormatError, InputError, echo
-from fielding.traces.npz_file import ZIP_MAGIC, Array, first_bytes, missing_name, unreadable
+from fielding.traces.npz_file import (
+    MOST_TEXT,
+    ZIP_MAGIC,
+    Array,
+    check_unpacked,
+    first_bytes,
+    missing_name,
+    most_unpacked,
+    unreadable,
+)
 
 PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 """Texts that are whole numbers and nothing else: no leading zero, no plus sign, at most 19 digits."""
@@ -137,9 +147,15 @@ def sort_classes(names: Sequence[str], codes: Array) -> tuple[tuple[str, ...], A
 if TYPE_CHECKING:
     from _csv import Reader
 
+    from _typeshed import WriteableBuffer
+
 CHUNK = 2048
 """Rows that are split at a time: their cells stay in the cache, which makes reading twice as fast as larger chunks."""
+MOST_CELLS = 1 << 20  # of wide tables fewer rows are split at a time
+MOST_COLUMNS = 100_000
+LONGEST_LINE = 1 << 23  # bytes
 GZIP_MAGIC = b"\x1f\x8b"
+MOST_DEFLATED = 1032  # bytes that one of gzip can stand for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +179,7 @@ class CsvTable:
         n_rows = 0
         with _reader(self.path) as reader:
             next(reader)
-            while rows := list(islice(reader, CHUNK)):
+            while rows := list(islice(reader, max(1, min(CHUNK, MOST_CELLS // len(self.header))))):
                 kept = rows if all(rows) else [row for row in rows if row]
                 if set(map(len, kept)) - {len(self.header)}:
                     at = next(at for at, row in enumerate(kept) if len(row) != len(self.header))
@@ -222,6 +238,8 @@ def _reader(path: Path) -> Iterator["Reader"]:
             first = text.readline()
             # A comma, unless the header has none but semicolons or tabs.
             delimiter = next((mark for mark in (",", ";", "\t") if mark in first), ",")
+            if (n_columns := first.count(delimiter) + 1) > MOST_COLUMNS:
+                raise FileFormatError(f"{path} has {n_columns} columns; at most {MOST_COLUMNS} are read, use .npz")
             reader = csv.reader(chain([first], text), delimiter=delimiter, strict=True)
             yield reader
     except UnicodeDecodeError:
@@ -234,11 +252,48 @@ def _reader(path: Path) -> Iterator["Reader"]:
         raise unreadable(path, error) from None
 
 
+class _BoundedBytes(io.RawIOBase):
+    """The unpacked bytes of a file, as long as neither all of them nor a line are more than they may be."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path, self._most = path, math.inf
+        self._raw: io.BufferedReader | gzip.GzipFile
+        if first_bytes(path, 2) == GZIP_MAGIC:
+            with path.open("rb") as file:
+                n_packed = file.seek(-min(4, path.stat().st_size), os.SEEK_END)
+                n_bytes = int.from_bytes(file.read(), "little")
+            # The length in its last bytes may be wrong: reading counts as well.
+            if n_bytes <= MOST_DEFLATED * n_packed:
+                check_unpacked(path, n_bytes, MOST_TEXT)
+            self._most, self._raw = most_unpacked(path, MOST_TEXT), gzip.GzipFile(path, "rb")
+        else:
+            self._raw = path.open("rb")
+        self._n_bytes, self._n_of_line = 0, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        view = memoryview(buffer)
+        n_read = self._raw.readinto(view)
+        newest = bytes(view[:n_read]).rfind(b"\n")
+        self._n_bytes += n_read
+        self._n_of_line = self._n_of_line + n_read if newest < 0 else n_read - newest
+        if self._n_bytes > self._most:
+            check_unpacked(self._path, self._n_bytes, MOST_TEXT)
+        if self._n_of_line > LONGEST_LINE:
+            raise FileFormatError(f"{self._path} has a line of more than {LONGEST_LINE:,} bytes; is it a CSV file?")
+        return n_read
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
 def _bytes(path: Path) -> io.BufferedReader:
     """Open the unpacked bytes of a file."""
-    if first_bytes(path, 2) == GZIP_MAGIC:
-        return io.BufferedReader(gzip.GzipFile(path, "rb"), 1 << 20)
-    return path.open("rb")
+    return io.BufferedReader(_BoundedBytes(path), 1 << 20)
 
 
 def _undecodable_line(path: Path) -> int:

@@ -1,5 +1,11 @@
-"""Arrays in and out of ``.npz`` files: nothing is ever unpickled, nothing is left half written."""
+"""Arrays in and out of ``.npz`` files: nothing is ever unpickled, nothing is left half written.
 
+Also how much a packed file may hold (:func:`check_unpacked`): a few megabytes can be made to fill any memory.
+"""
+
+import math
+import os
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -10,10 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding.atomic import replaced_file
-from fielding.errors import FileFormatError, echo
+from fielding.errors import FileFormatError, OptionError, echo
 
 Array: TypeAlias = npt.NDArray[Any]  # an array of any type, as it came out of a file
 
+MOST_UNPACKED = 1 << 30  # bytes that any packed file may hold,
+MOST_TEXT = 1 << 27  # if they are text, whose cells take several times the room in memory
+MOST_TIMES = 32  # and how many times its own size, if that is more
+UNPACKED_GB = "FIELDING_MAX_UNPACKED_GB"
+"""Environment variable: gigabytes that a packed file may hold instead."""
 ZIP_MAGIC = b"PK"
 NPY_MAGIC = b"\x93NUMPY"
 
@@ -30,6 +41,25 @@ def first_bytes(path: Path, size: int) -> bytes:
             return file.read(size)
     except OSError as error:
         raise unreadable(path, error) from None
+
+
+def most_unpacked(path: Path, most: int = MOST_UNPACKED) -> int:
+    """Return how many bytes a packed file may hold: ``most``, 32 times its size if that is more, or UNPACKED_GB."""
+    if said := os.environ.get(UNPACKED_GB):
+        try:
+            return int(float(said) * (1 << 30))
+        except (ValueError, OverflowError):
+            raise OptionError(f"{UNPACKED_GB} is {echo(said)}; give a number of gigabytes") from None
+    return max(most, MOST_TIMES * path.stat().st_size)
+
+
+def check_unpacked(path: Path, n_bytes: int, most: int = MOST_UNPACKED) -> None:
+    """Raise if a packed file holds more than it may."""
+    if n_bytes > (limit := most_unpacked(path, most)):
+        raise FileFormatError(
+            f"{path} holds more than {limit >> 20} MB in {path.stat().st_size:,} bytes, as files do that are made to "
+            f"fill the memory; if you trust it, set {UNPACKED_GB} to the gigabytes that it may hold"
+        )
 
 
 def missing_name(path: Path, *, kind: str, name: str, known: Sequence[str]) -> FileFormatError:
@@ -56,7 +86,9 @@ def read_arrays(path: Path, required: Sequence[str], optional: Sequence[str] = (
         for name in required:
             if name not in names:
                 raise missing_name(path, kind="array", name=name, known=names)
-        return {name: _load(path, name, load) for name in (*required, *optional) if name in names}
+        wanted = [name for name in (*required, *optional) if name in names]
+        _check_sizes(path, wanted)
+        return {name: _load(path, name, load) for name in wanted}
 
 
 def array_names(path: Path, wanted: Sequence[str]) -> list[str]:
@@ -83,6 +115,29 @@ def _open_archive(path: Path, wanted: Sequence[str]) -> Iterator[tuple[list[str]
             raise FileFormatError(f"{path} is no readable .npz file ({_short(error)}); write it again") from None
         with archive:
             yield list(archive.files), archive.__getitem__
+
+
+def _check_sizes(path: Path, names: Sequence[str]) -> None:
+    """Raise if arrays are larger than they may be, by the headers of the archive; none of them is unpacked.
+
+    An array is not given more memory than its part of the archive has bytes.
+    """
+    with zipfile.ZipFile(path) as archive:
+        sizes = {one.filename.removesuffix(".npy"): one.file_size for one in archive.infolist()}
+        check_unpacked(path, sum(sizes[name] for name in names))
+        for name in names:
+            try:
+                with archive.open(f"{name}.npy") as part:
+                    version = np.lib.format.read_magic(part)
+                    read_header = getattr(np.lib.format, f"read_array_header_{min(version, (2, 0))[0]}_0")
+                    shape, _, dtype = read_header(part)
+            except Exception:  # loading it tells what is wrong
+                continue
+            if math.prod(shape) * dtype.itemsize > sizes[name]:
+                raise FileFormatError(
+                    f"{path}: array {name!r} is damaged (by its header it has shape {echo(shape)}, but it has "
+                    f"{sizes[name]} bytes); write the file again"
+                )
 
 
 def _load(path: Path, name: str, load: Callable[[str], Array]) -> Array:

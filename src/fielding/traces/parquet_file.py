@@ -8,7 +8,7 @@ import numpy as np
 
 from fielding._extras import require
 from fielding.errors import FileFormatError, echo
-from fielding.traces.npz_file import Array, first_bytes, missing_name
+from fielding.traces.npz_file import Array, check_unpacked, first_bytes, missing_name
 
 SUFFIXES = (".parquet", ".pq")
 
@@ -62,7 +62,10 @@ def sample_cells(path: Path, most_rows: int) -> dict[str, list[str]]:
 
 def _read(path: Path, names: Sequence[str] | None) -> Any:
     try:
-        table = _open(path).read(columns=None if names is None else list(names))
+        file = _open(path)
+        # A run of equal values takes no room in the file, however long it is.
+        check_unpacked(path, 8 * file.metadata.num_rows * len(names or file.schema_arrow.names))
+        table = file.read(columns=None if names is None else list(names))
     except FileFormatError:
         raise
     except Exception as error:  # damaged bytes make it raise almost anything

@@ -5,11 +5,19 @@ import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from fielding._extras import require
 from fielding.errors import OptionError, OutputError, echo
 from fielding.watch.access import is_loopback
+from fielding.watch.connections import MOST_HEADER_BYTES, bounded_connections
 from fielding.watch.live_page import LivePage
+
+if TYPE_CHECKING:
+    import asyncio
+
+    import uvicorn
+    from starlette.types import ASGIApp
 
 DEFAULT_PORT = 8707
 FEWEST_TOKEN_CHARACTERS = 16
@@ -38,13 +46,9 @@ def serve_page(
 
     app = application(LivePage(folders), token=token)
     with open_listener(host, port) as listener:
-        config = uvicorn.Config(
-            app, ws="none", lifespan="off", log_level="warning", access_log=False, server_header=False,
-            proxy_headers=False, timeout_graceful_shutdown=2,
-        )  # fmt: skip
         shown = f"[{host}]" if ":" in host else host
         on_ready(f"http://{shown}:{listener.getsockname()[1]}/")
-        server = uvicorn.Server(config)
+        server = uvicorn.Server(server_config(app, bounded_connections()))
         received = [signal.SIGINT.value]
 
         def note(number: int, _frame: FrameType | None) -> None:
@@ -56,6 +60,16 @@ def serve_page(
         server.handle_exit = note  # type: ignore[assignment, method-assign]
         server.run(sockets=[listener])
         return received[-1]
+
+
+def server_config(app: "ASGIApp", connections: "type[asyncio.Protocol]") -> "uvicorn.Config":
+    """Return how a page is served: what is invalid is not logged, and headers have a longest length."""
+    import uvicorn
+
+    return uvicorn.Config(
+        app, http=connections, h11_max_incomplete_event_size=MOST_HEADER_BYTES, ws="none", lifespan="off",
+        log_level="error", access_log=False, server_header=False, proxy_headers=False, timeout_graceful_shutdown=2,
+    )  # fmt: skip
 
 
 def check_exposure(host: str, token: str | None) -> None:

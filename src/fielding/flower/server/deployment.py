@@ -453,6 +453,8 @@ def runner_of(
         folder.begin(config_text(config))
     for change in folder.changes:
         _LOG.info("fielding: %s", change)
+    for note in folder.notes:
+        _LOG.warning("fielding: %s", note)
     client_ids = clients.meet() if found is None else clients.remember(under(DRIVER, found.arrays))
     setting = _setting(setup, deployment, client_ids)
     reports_from = run_reports_from(config, kind, setting.parts.selection, len(setting.client_ids))
