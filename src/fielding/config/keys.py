@@ -262,14 +262,14 @@ class PrivacySection:
     )
     epsilon: float | None = key(
         None,
-        "record: what all reports together tell of a sample at most, whose window it is in; smaller is more private",
+        "record: what all reports together tell of a sample at most; smaller is more private",
         above=0.0,
         high=1000.0,
         used_with=("private reports",),
     )
     reports_per_window: int | None = key(
         None,
-        "record: how often a client reports while a sample is visible; 1 by default, and each then has the less noise",
+        "record: how often a client reports while a sample is visible; 1 by default, more have more noise each",
         low=1,
         used_with=("private reports",),
     )
