@@ -15,6 +15,7 @@ from fielding.cli.demo import demo
 from fielding.cli.deploy import deploy
 from fielding.cli.methods import methods
 from fielding.cli.new import new
+from fielding.cli.privacy import privacy
 from fielding.cli.recommend import recommend
 from fielding.cli.replay import replay_command
 from fielding.cli.report import report
@@ -42,6 +43,7 @@ app.command()(watch)
 app.command()(deploy)
 app.command("replay")(replay_command)
 app.command()(show)
+app.command()(privacy)
 app.command()(methods)
 app.add_typer(config_app, name="config")
 app.add_typer(data_app, name="data")

@@ -11,6 +11,7 @@ from fielding.distance import METRICS
 
 PROX_SIGNS = ("toward", "fedscale")
 K_CHOICES = ("silhouette", "finest")
+PRIVACY_MODES = ("none", "record")
 DETECTORS = (*PLACES["drift test"], *PLACES["sample test"], BY_KIND)
 """Drift tests on reports, and those on samples as the shared model sees them."""
 
@@ -184,10 +185,16 @@ class CoordinatorSection:
         used_with=("shared model", "global model"),
     )
     metric: str | None = key(
-        None, "distance between representations; by default the one that suits them", choices=METRICS
+        None,
+        "distance between representations; by default the one that suits them",
+        choices=METRICS,
+        used_with=("exact reports",),
     )
     detector: str | None = key(
-        None, "when a client reports; by default by the test that suits the representation", choices=DETECTORS
+        None,
+        "when a client reports; by default by the test that suits the representation",
+        choices=DETECTORS,
+        used_with=("exact reports",),
     )
     trigger: str = key("center-shift", "when to group everyone anew", choices=PLACES["trigger"], used_by=_TRIGGERED)
     tau: float | str = key(
@@ -241,6 +248,30 @@ class ReportsSection:
         "simulator, and 4 for each participant, at least 20, on Flower",
         low=1,
         choices=("all",),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivacySection:
+    """What reports tell of a sample at most (docs/privacy.md)."""
+
+    mode: str | None = key(
+        None,
+        "none, or record: clients report noised counts by a schedule that does not depend on their data",
+        choices=PRIVACY_MODES,
+    )
+    epsilon: float | None = key(
+        None,
+        "record: what all reports together tell of a sample at most; smaller is more private",
+        above=0.0,
+        high=1000.0,
+        used_with=("private reports",),
+    )
+    reports_per_window: int | None = key(
+        None,
+        "record: how often a client reports while a sample is visible; 1 by default, more have more noise each",
+        low=1,
+        used_with=("private reports",),
     )
 
 
@@ -358,6 +389,7 @@ class Config:
     method: MethodSection = field(default_factory=MethodSection)
     coordinator: CoordinatorSection = field(default_factory=CoordinatorSection)
     reports: ReportsSection = field(default_factory=ReportsSection)
+    privacy: PrivacySection = field(default_factory=PrivacySection)
     selection: SelectionSection = field(default_factory=SelectionSection)
     aggregation: AggregationSection = field(default_factory=AggregationSection)
     pace: PaceSection = field(default_factory=PaceSection)

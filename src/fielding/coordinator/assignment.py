@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fielding._typing import Counts, Mask, Matrix, Membership
+from fielding._typing import Codes, Counts, Mask, Matrix, Membership
 from fielding.coordinator.points import Points
 from fielding.coordinator.registry import UNASSIGNED, Registry
 from fielding.distance import TIE, Metric
@@ -34,6 +34,63 @@ def nearest_clusters(points: Points, centers: Matrix, *, metric: Metric, current
         stays = (here >= 0) & is_tied[np.arange(here.size), here]
         nearest[part] = np.where(stays, here, first)
     return nearest
+
+
+CLEAR = 1.645  # standard errors of its margin by which a noised report has to lie nearer to another center: 5 %
+
+
+def clear_moves(
+    points: Points,
+    centers: Matrix,
+    old: Membership,
+    new: Membership,
+    *,
+    n_samples: Codes,
+    noise_variance: float,
+) -> Mask:
+    """Return which clients lie nearer to their new center by more than sampling and noise explain.
+
+    The margin is the difference of the squared Euclidean distances from the two centers. For a client halfway between
+    them, with label shares p, it has mean 0 and variance ``4 D' (diag(p) - p p') D / n + 4 v |D|^2 / n^2`` with D the
+    difference of the centers and v the ``noise_variance`` of a count. A client without a cluster, or that stays, is
+    clear; one whose number of samples is not known is not.
+
+    Examples
+    --------
+    >>> centers, old, new = np.eye(2), np.array([0, 0], dtype=np.int32), np.array([1, 1], dtype=np.int32)
+    >>> told, n_samples = Points(np.array([[0.4, 0.6], [0.4, 0.6]])), np.array([40, 4000], dtype=np.int32)
+    >>> clear_moves(told, centers, old, new, n_samples=n_samples, noise_variance=8.0).tolist()
+    [False, True]
+    """
+    is_clear: Mask = np.asarray((old == new) | (old == UNASSIGNED))
+    at = np.flatnonzero(~is_clear)
+    rows, sizes = points.take(at), n_samples[at].astype(np.float64)
+    here, there = centers[old[at]], centers[new[at]]
+    apart = there - here
+    margin = np.square(rows - here).sum(axis=1) - np.square(rows - there).sum(axis=1)
+    halfway = np.maximum(here + there, 0.0)
+    halfway /= np.maximum(halfway.sum(axis=1, keepdims=True), TIE)
+    along = np.square(apart)
+    sampling = (halfway * along).sum(axis=1) - np.square((halfway * apart).sum(axis=1))
+    known = np.maximum(sizes, 1.0)
+    error = 2.0 * np.sqrt(np.maximum(sampling, 0.0) / known + noise_variance * along.sum(axis=1) / known**2)
+    is_clear[at] = (sizes > 0.0) & (margin > CLEAR * error)
+    return is_clear
+
+
+def root_shares(rows: Matrix) -> Matrix:
+    """Return noised shares where groups show best: roots of what is above zero, divided by its sum (Hellinger).
+
+    A row with nothing above zero is taken to be even.
+
+    Examples
+    --------
+    >>> root_shares(np.array([[1.2, -0.2, 0.4], [-1.0, 0.0, 0.0]])).round(3).tolist()
+    [[0.866, 0.0, 0.5], [0.577, 0.577, 0.577]]
+    """
+    positive = np.maximum(rows, 0.0)
+    sums = positive.sum(axis=1, keepdims=True)
+    return np.asarray(np.sqrt(np.where(sums > 0.0, positive / np.maximum(sums, TIE), 1.0 / rows.shape[1])))
 
 
 def recompute_centers(registry: Registry, centers: Matrix, clusters: Iterable[int]) -> Matrix:

@@ -12,11 +12,13 @@ from fielding._typing import ClientId, Codes, Counts, Floats, Matrix, Membership
 from fielding.client.report import ClientReport, ReportBatch, checked_batch
 from fielding.coordinator.assignment import (
     Clusters,
+    clear_moves,
     in_order_of_first_member,
     live_clusters,
     nearest_clusters,
     occurring,
     recompute_centers,
+    root_shares,
     settle,
 )
 from fielding.coordinator.clustering import Clustering
@@ -312,6 +314,12 @@ class Coordinator:
         old = membership[speaking]
         drifted = Points(self.registry.representations, speaking)
         new = nearest_clusters(drifted, before.centers, metric=self.metric, current=old)
+        if self.policy.noise_variance:
+            n_samples = self.registry.samples.of(speaking)
+            is_clear = clear_moves(
+                drifted, before.centers, old, new, n_samples=n_samples, noise_variance=self.policy.noise_variance
+            )
+            new = np.where(is_clear, new, old)
         membership[speaking] = new
         touched = occurring(old) | occurring(new) | occurring(membership[reported.silent])
         centers = recompute_centers(self.registry, before.centers, sorted(touched))
@@ -347,6 +355,7 @@ class Coordinator:
             kind=self.policy.kind,
             resampled=samples.since_previous(rows, *stayed) if has_floor else None,
             resampled_since_global=samples.since_global(rows, self.registry.membership) if has_floor else None,
+            noise_variance=self.policy.noise_variance,
         )
         return self.policy.trigger.assess(movement, self.memory), theta
 
@@ -371,6 +380,9 @@ class Coordinator:
     def _clustering(self, current: Matrix | None) -> Clustering:
         rng = stream(self.policy.seed, "cluster", self.n_events)
         points = self.registry.active_points()
+        if self.policy.noise_variance:
+            points = Points(root_shares(points.all()))
+            current = None if current is None else root_shares(current)
         return self.policy.clusterer.cluster(points, metric=self.metric, rng=rng, current=current)
 
     def _theta(self, clusters: Clusters) -> float:

@@ -44,6 +44,8 @@ class Movement:
     resampled, resampled_since_global
         What is noise in the shift since the previous event, and since the last global clustering; None unless the
         trigger asks for it by an attribute ``noise_floor`` that is true.
+    noise_variance
+        Variance of the noise on each count of samples; 0: reports are exact.
     """
 
     before: Matrix
@@ -57,6 +59,7 @@ class Movement:
     kind: Kind
     resampled: Resampled | None = None
     resampled_since_global: Resampled | None = None
+    noise_variance: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

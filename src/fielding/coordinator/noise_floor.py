@@ -9,6 +9,8 @@ all others add none. So under the null the shift is close to a normal vector of 
 - vectors, for which no formula knows the noise: ``2 r S / m**2`` for ``r`` members that reported anew, with ``S`` their
   scatter around their own mean (of all members if fewer than two did), as if each had drawn its vector afresh.
   Lasting differences between members are counted as noise, so this floor is on the high side.
+- shares to which clients added noise (docs/privacy.md): that of histograms, and ``u`` on every coordinate with
+  ``u = s sum (1/n_before**2 + 1/n_after**2) / m**2`` for noise of variance ``s`` on a count; the metric is L2.
 
 Every metric is then L1 of such a vector or, to second order, a quadratic form of it; the floor is the 99 % point of the
 gamma distribution with the same mean and variance. Moves are no noise: they are the shift that triggers look for.
@@ -68,7 +70,9 @@ def noise_floors(movement: Movement, reference: Matrix, resampled: Resampled | N
     for k in np.flatnonzero(movement.stayed_live).tolist():
         center = (reference[k] + movement.after[k]) / 2.0
         members = np.flatnonzero(movement.membership == k)
-        if movement.kind == "histogram":
+        if movement.noise_variance:
+            floors[k] = _noised_floor(center, resampled, members, movement.noise_variance)
+        elif movement.kind == "histogram":
             floors[k] = _histogram_floor(center, Noise.of(resampled, members), movement.metric.name)
         else:
             floors[k] = _vector_floor(movement, center, members, resampled.stayed)
@@ -172,6 +176,25 @@ def _l1_moments(variances: Vector, covariance: Matrix, which: Counts) -> Moments
     return Moments(
         mean=HALF_NORMAL * float(deviations.sum()), variance=alone + 2.0 / math.pi * float((outer * together).sum())
     )
+
+
+def _noised_floor(center: Vector, resampled: Resampled, members: Counts, noise_variance: float) -> float:
+    noise = Noise.of(resampled, members)
+    if noise.factor == 0.0:
+        return 0.0
+    known = resampled.stayed[members] & (resampled.n_before[members] > 0) & (resampled.n_after[members] > 0)
+    reported = members[known]
+    squares = 1.0 / resampled.n_before[reported].astype(np.float64) ** 2
+    squares += 1.0 / resampled.n_after[reported].astype(np.float64) ** 2
+    added = noise_variance * float(squares.sum()) / members.size**2
+    shares = np.maximum(center, 0.0)
+    shares = shares / max(float(shares.sum()), 1e-9)
+    square, cube = float((shares**2).sum()), float((shares**3).sum())
+    # Of a covariance C = v (diag(p) - p p') + u I: its trace, and twice that of its square.
+    v, u = noise.factor, added
+    mean = v * (1.0 - square) + u * center.size
+    variance = 2.0 * (v**2 * (square - 2.0 * cube + square**2) + 2.0 * v * u * (1.0 - square) + u**2 * center.size)
+    return math.sqrt(Moments(mean=mean, variance=variance).quantile())
 
 
 def _vector_floor(movement: Movement, center: Vector, members: Counts, stayed: Mask) -> float:

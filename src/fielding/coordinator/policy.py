@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from fielding._typing import Json
+from fielding.config.options import check_number
 from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.trigger import TRIGGERS, CenterShift, Trigger
 from fielding.coordinator.warm_start import check_inheritance
@@ -23,6 +24,10 @@ class Policy:
         Name of the distance: l1, l2, hellinger, js, cosine.
     inherit
         What a new cluster's model is made of: ``"average"``, ``"majority"`` or ``"nearest"``.
+    noise_variance
+        Variance of the noise that clients add to each count of samples before they divide it by their number of
+        samples; 0: reports are exact. With noise clients move only where their report says so beyond it, and are
+        grouped by the roots of what is above zero.
     """
 
     kind: Kind = "histogram"
@@ -31,9 +36,15 @@ class Policy:
     clusterer: Clusterer = field(default_factory=Clusterer)
     inherit: str = "average"
     seed: int = 0
+    noise_variance: float = 0.0
 
     def __post_init__(self) -> None:
         checked_kind(self.kind)
+        check_number("noise_variance", self.noise_variance, low=0.0, high=1e18)
+        if self.noise_variance and (self.kind, self.metric) != ("vector", "l2"):
+            raise OptionError(
+                f"reports with noise have kind {self.kind!r} and metric {self.metric!r}; use 'vector' and 'l2' for them"
+            )
         if not isinstance(self.clusterer, Clusterer):
             raise OptionError(f"clusterer is {echo(self.clusterer)}; give a Clusterer(...)")
         if not callable(getattr(self.trigger, "assess", None)):
@@ -64,6 +75,8 @@ def policy_record(policy: Policy) -> dict[str, Json]:
     if policy.trigger.name not in TRIGGERS or not isinstance(policy.clusterer.partitioner, str):
         raise OptionError("only triggers and partitioners with a registered name can be written to a checkpoint")
     record: dict[str, Json] = asdict(policy)
+    if not policy.noise_variance:
+        del record["noise_variance"]  # as it was before there was noise
     options = asdict(policy.trigger)  # type: ignore[call-overload]
     record["trigger"] = {
         "name": policy.trigger.name,

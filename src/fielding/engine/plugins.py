@@ -2,9 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 
 from fielding._typing import Json, Models
+from fielding.client.privacy.counts import unit_of
+from fielding.client.privacy.rule import PrivacyRule
+from fielding.client.report_rule import ReportRule
 from fielding.config.keys import Config, CoordinatorSection
 from fielding.config.parts import imported_function
 from fielding.config.rules import parse_factor
@@ -83,6 +87,7 @@ def file_model(section: CoordinatorSection, layout: Layout) -> Models:
         raise OptionError(f"coordinator.shared_model: {error}") from None
 
 
+RECORD = "record"  # the mode of privacy in which reports carry noise
 LEARNED = "learned"  # in place of a number for tau: it is found out
 
 
@@ -132,11 +137,51 @@ def report_budget_of(config: Config, usual: int | None = None) -> ReportBudget |
     return ReportBudget(budget) if isinstance(budget, int) else None
 
 
-def policy_of(config: Config, *, kind: Kind, metric: str) -> Policy:
-    """Return the rules of the coordinator, for reports of a kind."""
+def privacy_of(config: Config, report_rule: ReportRule) -> PrivacyRule | None:
+    """Return what reports tell of a sample at most; None if they are exact.
+
+    Raises
+    ------
+    OptionError
+        If there is no proof for what clients would report, or for when the method has them report.
+    """
+    section, trace = config.privacy, config.trace
+    if section.mode != RECORD:
+        return None
+    if section.epsilon is None:
+        raise OptionError('privacy.mode is "record", but privacy.epsilon is not given; set it, for example to 2')
+    with mistakes_in("privacy.mode"):
+        unit_of(report_rule.representation, report_rule.name)
+        if config.coordinator.trigger == "pairwise":
+            raise OptionError("trigger 'pairwise' compares single reports, whose noise would decide; take another one")
+    kind = kind_of(config)
+    if kind.detector is not None or kind.reports_from not in ("nobody", "drifted"):
+        raise OptionError(
+            f"privacy.mode: clients of method {config.method.name!r} report when their data or their turn to train "
+            "say so, which would tell; take fielding, moves or always, or leave privacy out"
+        )
+    with mistakes_in("privacy"):
+        return PrivacyRule(
+            epsilon=Fraction(repr(section.epsilon)),
+            reports=section.reports_per_window or 1,
+            window=-(-trace.window // trace.gap) * trace.gap,
+        )
+
+
+def noise_variance_of(config: Config, report_rule: ReportRule) -> float:
+    """Return the variance of the noise that clients add to each count of samples; 0 if reports are exact."""
+    rule = privacy_of(config, report_rule)
+    return 0.0 if rule is None else rule.noise_variance(unit_of(report_rule.representation))
+
+
+def policy_of(config: Config, *, kind: Kind, metric: str, noise_variance: float = 0.0) -> Policy:
+    """Return the rules of the coordinator, for reports of a kind; those with noise are vectors under L2."""
     section = config.coordinator
+    if noise_variance:
+        kind, metric = "vector", "l2"
     is_learned = section.tau == LEARNED and section.trigger == "center-shift"
-    shift: dict[str, Json] = {"reference": section.reference, "noise_floor": section.noise_floor}
+    has_floor = section.noise_floor or noise_variance > 0.0
+    shift: dict[str, Json] = {"reference": section.reference, "noise_floor": has_floor}
     if not is_learned:
         with mistakes_in("coordinator.tau"):
             shift["tau"] = parse_factor(section.tau)
@@ -158,6 +203,7 @@ def policy_of(config: Config, *, kind: Kind, metric: str) -> Policy:
             ),
             inherit=section.inherit,
             seed=config.seed,
+            noise_variance=noise_variance,
         )
 
 

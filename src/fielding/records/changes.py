@@ -116,6 +116,7 @@ RULES = (
     Rule(keys=("clock.overcommit",), note="from the next round on"),
     _never("clock.*", why="the devices are those that the run began with"),
     Rule(keys=("evaluation.*",), note="from the next round on"),
+    _never("privacy.*", why=_PAST),
     _never("reports.budget", why="whose turn it is to be asked hangs on it"),
     Rule(
         keys=("own.train", "own.embed"),

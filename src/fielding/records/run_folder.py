@@ -8,6 +8,7 @@ from typing import IO
 
 from fielding._typing import Json
 from fielding.atomic import output_errors, replaced_file
+from fielding.client.privacy.ledger import LEDGER
 from fielding.client.report import ReportBatch
 from fielding.distance import Kind
 from fielding.errors import CheckpointError, DamagedCheckpointError, InputError
@@ -206,7 +207,7 @@ def check_free(path: Path, config_text: str) -> None:
     """Raise if a folder holds a run already, or files that are none of ours."""
     if (path / MANIFEST).exists():
         raise InputError(f"{path} holds a run already; continue it with Start(resume=True) or name another folder")
-    foreign = [name for name in (*LOGS, SUMMARY, PAGE, CHECKPOINTS, REPORTS) if _is_foreign(path / name)]
+    foreign = [name for name in (*LOGS, LEDGER, SUMMARY, PAGE, CHECKPOINTS, REPORTS) if _is_foreign(path / name)]
     if _is_foreign(path / CONFIG, own=config_text.encode()):
         foreign.append(CONFIG)
     if foreign:

@@ -179,6 +179,10 @@ def follow_client(run: RunRecord, client: ClientId, policy: Policy) -> Iterator[
             current = np.where(np.isin(stood, ids), np.searchsorted(ids, stood), NOWHERE).astype(np.int32)[speaking]
             frozen = np.stack(list(centers.values()))
             moved[speaking] = ids[nearest_clusters(Points(said, speaking), frozen, metric=metric, current=current)]
+            if policy.noise_variance:  # of those that lie nearer elsewhere, noise explains some
+                gone = [row[one] for one in event.get("moved") or [] if one in row]
+                kept = speaking[(stood[speaking] != NOWHERE) & ~np.isin(speaking, gone)]
+                moved[kept] = stood[kept]
         place = stood.copy()
         while change is not None and change[0] <= int(str(event["round"])):
             for one, cluster in change[1]:
@@ -281,7 +285,7 @@ def round_reason(run: RunRecord, client: ClientId, round_index: int) -> Why:
         words = _report_words(run, round_index, steps, policy, record)
         if step is not None:
             table = _distance_table(step, metric_named(policy.metric), record)
-            words += _place_words(step, metric_named(policy.metric), record) + _regrouping_words(step, policy, record)
+            words += _place_words(step, policy, record) + _regrouping_words(step, policy, record)
     words += _accuracy_words(run, client, round_index, record)
     record["reasons"] = list(words)
     measured = "" if policy is None else f", distance {policy.metric}"
@@ -419,10 +423,11 @@ def _outcome(step: Step) -> str:
     return "silent" if step.is_silent else "unchanged" if step.new is None else "stayed"
 
 
-def _place_words(step: Step, metric: Metric, record: dict[str, Json]) -> list[str]:
+def _place_words(step: Step, policy: Policy, record: dict[str, Json]) -> list[str]:
     """Return where an event put a client, and why."""
     record |= {"outcome": _outcome(step), "nearest": step.nearest}
-    far = _distances(step.new, step.before, metric)
+    far = _distances(step.new, step.before, metric_named(policy.metric))
+    margin = "and noise does not explain the margin" if policy.noise_variance else "and no margin is asked for"
     near, own = (digits(far.get(NOWHERE if one is None else one)) for one in (step.nearest, step.cluster))
     words = []
     if step.nearest is not None and step.cluster == NOWHERE:
@@ -431,13 +436,16 @@ def _place_words(step: Step, metric: Metric, record: dict[str, Json]) -> list[st
         words.append(
             f"It moved from cluster {step.cluster} to cluster {step.nearest}: the center of {step.nearest} is the "
             f"nearest to what it reported, at {near}; that of its own is at {own}. Centers are held still while "
-            "clients move, and no margin is asked for."
+            f"clients move, {margin}."
         )
     elif step.nearest is not None:
         others = [distance for cluster, distance in far.items() if cluster != step.cluster]
         second = f"; the next one is at {digits(min(others))}" if others else ""
         kept = "It stayed in" if record["outcome"] == "stayed" else "By its report alone it would have stayed in"
-        words.append(f"{kept} cluster {step.cluster}: that center is still the nearest, at {own}{second}.")
+        why = f"that center is still the nearest, at {own}{second}"
+        if policy.noise_variance and others and min(others) < far.get(step.cluster, 0.0):
+            why = f"another center is nearer, at {digits(min(others))} and not {own}, but noise explains that"
+        words.append(f"{kept} cluster {step.cluster}: {why}.")
     outcome = record["outcome"]
     if outcome == "started":
         words.append(f"The first clusters were made of all first reports; it came into cluster {step.cluster_after}.")

@@ -1,14 +1,16 @@
 """All parts of a simulation, put together as a config says; what does not fit is found before anything is written."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from fielding._typing import Codes, Counts, Features, Json, Models
+from fielding._typing import ClientId, Codes, Counts, Features, Json, Models
 from fielding.client.drift import DriftTest
+from fielding.client.privacy.geometric import repeatable_words
+from fielding.client.privacy.ledger import PrivacyLedger
 from fielding.client.report_rule import ReportRule
 from fielding.client.representation.combination import Combination
 from fielding.client.representation.gradient import Gradient
@@ -25,8 +27,10 @@ from fielding.engine.plugins import (
     local_rule,
     method_of,
     mistakes_in,
+    noise_variance_of,
     parts_of,
     policy_of,
+    privacy_of,
     report_budget_of,
     run_reports_from,
     serving_of,
@@ -38,9 +42,10 @@ from fielding.errors import FileFormatError, InputError, OptionError, OutputErro
 from fielding.federation.models import is_finite
 from fielding.methods import Method, MethodSetting, Parts
 from fielding.records.model_file import read_model
-from fielding.rng import stream
+from fielding.rng import client_key, stream
 from fielding.runtime.observe import LabelObserver, Observer, Represent, SampleObserver, Sight, VectorObserver
 from fielding.runtime.own_code import Embed, Evaluate, Metric, OwnCompute, OwnTraining, Train
+from fielding.runtime.private_reports import NoiseOf, PrivateObserver
 from fielding.runtime.train import LocalRule
 from fielding.runtime.workers import Workers
 from fielding.simulation.attacks import Lie, LyingObserver, Spoiling, draw_liars
@@ -128,6 +133,7 @@ def observer_of(
     trainer: Trainer | OwnCompute,
     held: HeldOut | None = None,
     drift_test: DriftTest | None = None,
+    ledger: Path | None = None,
 ) -> Observer:
     """Return the observer of the clients: what they report of their windows, and when.
 
@@ -139,8 +145,10 @@ def observer_of(
         The server's own samples; None if there are none.
     drift_test
         The method's own test on label counts; None: that of the config.
+    ledger
+        The file for the budget that private reports spend; None for none.
     """
-    section = config.coordinator
+    section, privacy = config.coordinator, privacy_of(config, report_rule)
     if drift_test is not None:
         return LabelObserver(windows, drift_test)
     if report_rule.representation is None:
@@ -151,15 +159,33 @@ def observer_of(
             by_vector = VectorObserver(windows, represent, drift_test=test, metric=metric)
         by_vector.try_out()
         return by_vector
-    if report_rule.is_label:
+    if report_rule.is_label and privacy is None:
         is_plain = section.representation == LABEL
         return LabelObserver(windows, report_rule.drift_test(), None if is_plain else report_rule.representation)
     compute = trainer if isinstance(trainer, OwnCompute) else Workers(trainer)
     sight = Sight(windows, compute if report_rule.needs_model else None)
-    observer = SampleObserver(windows, report_rule.representation, detector=report_rule.drift_detector(), sight=sight)
+    if privacy is None:
+        detector = report_rule.drift_detector()
+        observer = SampleObserver(windows, report_rule.representation, detector=detector, sight=sight)
+    else:
+        observer = PrivateObserver(
+            windows,
+            report_rule.representation,
+            rule=privacy,
+            sight=sight,
+            ledger=PrivacyLedger(ledger, privacy, is_repeatable=True),
+            client_ids=windows.schedule.client_ids,
+            noise_of=simulated_noise(config.seed, windows.schedule.client_ids),
+        )
     if report_rule.needs_model and section.shared_model != GLOBAL:
         observer.share(shared_model_of(config, trainer, windows.pool, held))
     return observer
+
+
+def simulated_noise(seed: int, client_ids: Sequence[ClientId]) -> NoiseOf:
+    """Return noise that is the same in every run of a seed, as all of a simulation; on devices it is a secret."""
+    keys = [client_key(client) for client in client_ids]
+    return lambda client, round_index: repeatable_words(stream(seed, "privacy", keys[client], round_index))
 
 
 def unused_samples(dealt: Dealt) -> Counts:
@@ -398,11 +424,18 @@ class Simulation:
 
 
 def assemble(
-    config: Config, own: Own, *, n_workers: int, path: TrainingPath | None = None, folder: Path | None = None
+    config: Config,
+    own: Own,
+    *,
+    n_workers: int,
+    path: TrainingPath | None = None,
+    folder: Path | None = None,
+    ledger: Path | None = None,
 ) -> Simulation:
     """Put all parts together; a resumed run gives the path that its trainer took before.
 
     ``folder``: for files that training code of the user's own keeps; None for one that is gone with the simulation.
+    ``ledger``: for the budget that private reports spend; None if it is not kept.
 
     Raises
     ------
@@ -410,19 +443,22 @@ def assemble(
         If a name is unknown, data are missing or unfit, or options do not fit together.
     """
     try:
-        return _assemble(config, own, n_workers, path, folder)
+        return _assemble(config, own, n_workers, path, folder, ledger)
     except OutputError:
         raise
     except OSError as error:  # a name that is too long, a folder that may not be entered
         raise FileFormatError(f"cannot read {echo(error.filename)}: {error.strerror or error}") from error
 
 
-def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | None, folder: Path | None) -> Simulation:
+def _assemble(
+    config: Config, own: Own, n_workers: int, path: TrainingPath | None, folder: Path | None, ledger: Path | None
+) -> Simulation:
     # What the config alone says, before any data are read; a mistake is raised even if the method never looks at it.
     kind, section = kind_of(config), config.coordinator
     report_rule = report_rule_of(section, is_own=is_own_function(section), seed=config.seed)
-    lie = lie_of(config, is_histogram=report_rule.kind == "histogram")
-    policy = policy_of(config, kind=report_rule.kind, metric=report_rule.metric)
+    noise_variance = noise_variance_of(config, report_rule)
+    policy = policy_of(config, kind=report_rule.kind, metric=report_rule.metric, noise_variance=noise_variance)
+    lie = lie_of(config, is_histogram=policy.kind == "histogram")
     serving, rule, own_training = serving_of(config), local_rule(config), own_training_of(config)
     metrics = metrics_of(config)
     check_own_steps(config)
@@ -463,7 +499,9 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
         own_test = None if kind.detector is None else kind.detector(config.method.options)
         if is_seen:
             try_look(plain, windows, report_rule.representation)
-        observer = observer_of(config, report_rule, windows, trainer=plain, held=held, drift_test=own_test)
+        observer = observer_of(
+            config, report_rule, windows, trainer=plain, held=held, drift_test=own_test, ledger=ledger
+        )
     sharing = SharedModel(
         observer, rounds=section.shared_rounds, kind=section.shared_model, is_natural=dealt.is_natural
     )

@@ -6,7 +6,18 @@ from fielding._extras import require
 from fielding.config.keys import KEYS, Config, TraceSection
 from fielding.config.parts import imported_function
 from fielding.config.presets import PRESETS
-from fielding.engine.plugins import GLOBAL, POOL, kind_of, mistakes_in, parts_of, policy_of, serving_of, trainer_of
+from fielding.engine.plugins import (
+    GLOBAL,
+    POOL,
+    RECORD,
+    kind_of,
+    mistakes_in,
+    noise_variance_of,
+    parts_of,
+    policy_of,
+    serving_of,
+    trainer_of,
+)
 from fielding.engine.report_rule import AUTO, is_own_function, report_rule_of
 from fielding.errors import FileFormatError, OptionError, echo
 from fielding.simulation.assembly import lie_of
@@ -50,8 +61,9 @@ def check_config(config: Config, *, source: Source | None = None) -> None:
     report_rule = report_rule_of(section, is_own=is_own_function(section), seed=config.seed)
     if is_own_function(section):
         imported_function(section.representation, key="coordinator.representation")
-    lie_of(config, is_histogram=report_rule.kind == "histogram")
-    policy = policy_of(config, kind=report_rule.kind, metric=report_rule.metric)
+    noise_variance = noise_variance_of(config, report_rule)
+    policy = policy_of(config, kind=report_rule.kind, metric=report_rule.metric, noise_variance=noise_variance)
+    lie_of(config, is_histogram=policy.kind == "histogram")
     serving_of(config)
     own = own_training_of(config)
     metrics_of(config)
@@ -129,6 +141,10 @@ def _missing_of_others(config: Config, source: Source | None) -> dict[str, str]:
         found["moon"] = "training.moon is 0"
     if config.serving.correction == "none":
         found["correction"] = "serving.correction is none"
+    if config.privacy.mode == RECORD:
+        found["exact reports"] = "private reports go out by a schedule and are compared as their noise wants it"
+    else:
+        found["private reports"] = 'reports are exact, privacy.mode is not "record"'
     section = config.coordinator
     report_rule = report_rule_of(section, is_own=is_own_function(section), seed=config.seed)
     if not report_rule.needs_model:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from fielding._typing import ClientId, Json, Models
 from fielding._version import __version__
 from fielding.atomic import ScratchFolder
+from fielding.client.privacy.ledger import LEDGER
 from fielding.config.keys import Config
 from fielding.config.parts import named_parts
 from fielding.config.reader import config_from, config_table, config_text, read_config
@@ -524,6 +525,7 @@ def _run_into(out: Path, config: Config, own: Own, start: Start, watching: Watch
             n_workers=config.workers or os.cpu_count() or 1,
             path=recorded_path(out) if start.resume else None,
             folder=out / OWN_FILES,
+            ledger=out / LEDGER,
         )
         simulation.clients.on_trained(watching.on_trained)
         notes = (*simulation.dealt.notes, *next_notes(config, simulation.clients.windows))

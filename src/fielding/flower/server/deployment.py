@@ -206,6 +206,7 @@ def check_deployable(config: Config) -> None:
         ("evaluation.metrics", config.evaluation.metrics, None),
         ("training.loss", config.training.loss, None),
         ("training.optimizer", config.training.optimizer, None),
+        ("privacy.mode", None if config.privacy.mode == "none" else config.privacy.mode, None),
     ):
         if value != usual:
             raise OptionError(f"{key} is {echo(value)}, which works in the simulator alone; leave it out")
