@@ -20,6 +20,7 @@ from fielding.cli.recommend import recommend
 from fielding.cli.replay import replay_command
 from fielding.cli.report import report
 from fielding.cli.run import run_command
+from fielding.cli.serve_metrics import serve_metrics_command
 from fielding.cli.show import show
 from fielding.cli.watch import watch
 from fielding.errors import FieldingError, InputError, OptionError
@@ -40,6 +41,7 @@ app.command("compare")(compare_command)
 app.command()(recommend)
 app.command()(report)
 app.command()(watch)
+app.command("serve-metrics")(serve_metrics_command)
 app.command()(deploy)
 app.command("replay")(replay_command)
 app.command()(show)

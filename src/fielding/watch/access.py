@@ -81,12 +81,21 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def named_host(header: str) -> str:
+    """Return the host of a ``Host`` header, without its port.
+
+    Examples
+    --------
+    >>> named_host("127.0.0.1:8707"), named_host("[::1]:8707")
+    ('127.0.0.1', '::1')
+    """
+    return header[1:].partition("]")[0] if header.startswith("[") else header.partition(":")[0]
+
+
 def _refuse_foreign_host(request: "Request") -> "Response | None":
     from starlette.responses import PlainTextResponse
 
-    header = request.headers.get("host", "")  # 127.0.0.1:8707, [::1]:8707
-    host = header[1:].partition("]")[0] if header.startswith("[") else header.partition(":")[0]
-    if is_loopback(host):
+    if is_loopback(named_host(request.headers.get("host", ""))):
         return None
     return PlainTextResponse("ask this machine by its own name, as in http://127.0.0.1\n", status_code=400)
 

@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from fielding.flower.wire.orders import (
     EvaluateReply,
     ProbeReply,
     Refusal,
+    Reply,
     TrainReply,
     Verb,
 )
@@ -109,3 +111,36 @@ def test_words_of_a_client_are_cut_to_one_printable_line() -> None:
     assert isinstance(got, Refusal)
     assert got.text.isprintable()
     assert len(got.text) <= LONGEST_TEXT
+
+
+MEGABYTE = 1 << 20
+HUGE: dict[str, tuple[Verb, Any]] = {
+    "a model": ("train", lambda: ArrayRecord({"model": forged(bytes(64 * MEGABYTE))})),
+    "many models": ("train", lambda: ArrayRecord({f"model-{at}": forged(bytes(MEGABYTE)) for at in range(64)})),
+    "a report": ("describe", lambda: ConfigRecord({"number": 1, "num-examples": 4, "tally": bytes(64 * MEGABYTE)})),
+    "words": ("describe", lambda: ConfigRecord({"number": 1, "num-examples": 4, "kind": "x" * 64 * MEGABYTE})),
+    "metrics": ("evaluate", lambda: MetricRecord({"expert-losses": [0.0] * (2 * MEGABYTE)})),
+    "answers": ("probe", lambda: ConfigRecord({"sizes": [1] * (4 * MEGABYTE), "values": b""})),
+}
+
+
+@pytest.mark.parametrize("what", HUGE)
+def test_a_reply_that_is_too_large_is_refused_by_its_length_alone(what: str) -> None:
+    verb, make = HUGE[what]
+    name = {"train": "arrays", "describe": "report", "evaluate": "metrics", "probe": "answers"}[verb]
+    usual: dict[Verb, Reply] = {
+        "train": mail.train_reply(),
+        "describe": mail.describe_reply(),
+        "probe": mail.probe_reply(),
+    }
+    records = spoiled(usual.get(verb, mail.evaluate_reply()), replaced(name, make()))
+    tracemalloc.start()
+    try:
+        got = reply_from(records, verb, mail.EXPECTED)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert isinstance(got, Refusal)
+    assert got.text.endswith("are taken; nothing of it was looked at")
+    assert peak < MEGABYTE / 10, "no array was made of it"

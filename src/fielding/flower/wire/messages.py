@@ -88,6 +88,7 @@ MOST = 2**53  # whole numbers beyond this are mistakes
 LONGEST_JSON = 1 << 20  # characters of JSON that are parsed
 LONGEST_NPY_HEADER = 1024  # bytes before the numbers of an array; NumPy writes 128
 MOST_FEATURES = 1 << 20  # numbers of a representation
+MOST_VALUES = 1 << 16  # bytes of names, metrics and all other values of a reply
 MOST_EXPERTS = 100  # of a device
 MOST_AGREEMENTS = 100  # that a device may speak
 MOST_PARTS = 1000  # parts of a model that a pull may treat differently
@@ -621,6 +622,8 @@ def reply_from(records: "RecordDict", verb: Verb, expected: Expected) -> Answer:
     """
     report = None
     try:
+        if (size := n_bytes(records)) > (most := most_bytes(verb, expected)):
+            raise InputError(f"a reply has {size} bytes, at most {most} are taken; nothing of it was looked at")
         if verb == "evaluate":
             return _evaluate_reply(records, expected)
         if verb == "probe":
@@ -634,6 +637,20 @@ def reply_from(records: "RecordDict", verb: Verb, expected: Expected) -> Answer:
         return _train_reply(records, report, expected)
     except Exception as error:  # no device can stop the server, whatever it sends
         return Refusal(reason="failed", text=one_line(error), report=report)
+
+
+def most_bytes(verb: Verb, expected: Expected) -> int:
+    """Return how many bytes a reply may carry: its model, a report and values; all else is not looked at.
+
+    Examples
+    --------
+    >>> expected = Expected(n_numbers=1000, kind="histogram")
+    >>> most_bytes("train", expected) - most_bytes("describe", expected)
+    5024
+    """
+    model = 4 * expected.n_numbers + LONGEST_NPY_HEADER if verb == "train" else 0
+    lists = 2 if verb == "probe" else 1  # of numbers of 8 bytes: those of a report, or sizes and values of answers
+    return model + lists * 8 * MOST_FEATURES + MOST_VALUES
 
 
 def _train_reply(records: "RecordDict", report: Report | None, expected: Expected) -> TrainReply:
