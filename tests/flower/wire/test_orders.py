@@ -393,3 +393,9 @@ def test_a_model_with_nan_is_not_taken() -> None:
     bad = replace(DELIVERED, model=np.array([1, np.nan, 0], dtype=np.float32))
     with pytest.raises(InputError, match="NaN or infinity"):
         order_from(order_records(replace(mail.describe_order(3), deliver=bad)), "describe")
+
+
+def test_a_device_of_agreement_3_is_sent_no_model_to_serve() -> None:
+    got = order_from(order_records(replace(mail.describe_order(3), deliver=DELIVERED), agreement=3), "describe")
+    assert isinstance(got, DescribeOrder)
+    assert got.deliver is None

@@ -440,3 +440,9 @@ def test_what_is_no_holding_is_refused(value: dict[str, int | str]) -> None:
     records = reply_records(DescribeReply(n_samples=3, holding=HOLDING))
     records["holding"] = ConfigRecord({**value})
     assert isinstance(reply_from(records, "describe", VECTORS), Refusal)
+
+
+def test_a_server_of_agreement_3_is_told_nothing_of_what_a_device_holds() -> None:
+    for reply in (mail.train_reply(), DescribeReply(n_samples=3), mail.evaluate_reply()):
+        plain = reply_records(reply, agreement=3)
+        assert set(reply_records(replace(reply, holding=HOLDING), agreement=3)) == set(plain)
