@@ -10,6 +10,7 @@ from fielding._typing import Json
 from fielding.config.keys import Config
 from fielding.config.reader import config_from
 from fielding.engine.runner import Watch
+from fielding.flower.device.delivered import OnModel
 from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.rule import DeviceRule, rule_from
@@ -121,18 +122,18 @@ def _section(table: Table, name: str) -> Table:
     return section
 
 
-def devices_of(simulation: Simulation, folder: Path) -> dict[int, Device]:
+def devices_of(simulation: Simulation, folder: Path, on_model: OnModel | None = None) -> dict[int, Device]:
     """Return the clients of a simulation as devices, in an order of addresses of no meaning."""
     windows = simulation.clients.windows
     rule = rule_from(device_record(simulation.config, classes=windows.n_classes))
     n_clients = windows.n_clients
     return {
-        FIRST_ADDRESS + n_clients - at: _device(simulation, at, rule, folder / f"device-{at}")
+        FIRST_ADDRESS + n_clients - at: _device(simulation, at, rule, folder / f"device-{at}", on_model)
         for at in range(n_clients)
     }
 
 
-def _device(simulation: Simulation, client: int, rule: DeviceRule, folder: Path) -> Device:
+def _device(simulation: Simulation, client: int, rule: DeviceRule, folder: Path, on_model: OnModel | None) -> Device:
     windows = simulation.clients.windows
     schedule, plan = windows.schedule, windows.plan
     rows = np.flatnonzero(schedule.client == client)
@@ -145,7 +146,8 @@ def _device(simulation: Simulation, client: int, rule: DeviceRule, folder: Path)
         is_test = windows.pool.is_test()[schedule.sample[rows[is_new]]]
         return Samples(x, y, is_test=is_test, rounds=arrivals[is_new])
 
-    return Device(DeviceNode(partition=client, config={}, folder=folder), rule, OwnCode(load_data=load))
+    own = OwnCode(load_data=load, on_model=on_model)
+    return Device(DeviceNode(partition=client, config={}, folder=folder), rule, own)
 
 
 def rule_of(deployment: Deployment) -> DeviceRule:
@@ -195,19 +197,24 @@ def accuracies(folder: Path) -> dict[int, float]:
 class Deployed:
     """A simulation's clients as devices, and a server that runs into a folder; every run is a new process to both."""
 
-    def __init__(self, config: Config, folder: Path, *, with_keys: bool = False) -> None:
+    def __init__(
+        self, config: Config, folder: Path, *, with_keys: bool = False, on_model: OnModel | None = None
+    ) -> None:
         self.simulation = simulation_of(config)
-        self._folder, self._with_keys = folder, with_keys
+        self._folder, self._with_keys, self._on_model = folder, with_keys, on_model
         self.out = folder / "deployed"
         self.wire = self.restarted()
 
     def restarted(self) -> DeviceWire:
         """Return a wire to the same devices, as a new server meets them."""
-        self.wire = DeviceWire(devices_of(self.simulation, self._folder), with_keys=self._with_keys)
+        devices = devices_of(self.simulation, self._folder, self._on_model)
+        self.wire = DeviceWire(devices, with_keys=self._with_keys)
         return self.wire
 
-    def run(self, *, watch: Watch = lambda _row: True, min_nodes: int | None = None) -> dict[str, Json] | None:
-        deployment = deployment_of(self.simulation, min_nodes=min_nodes)
+    def run(
+        self, *, watch: Watch = lambda _row: True, min_nodes: int | None = None, deliveries: int | None = None
+    ) -> dict[str, Json] | None:
+        deployment = replace(deployment_of(self.simulation, min_nodes=min_nodes), deliveries=deliveries)
         return run_deployment(deployment, self.wire.wire_of, self.out, watch=watch)
 
     def run_with(self, config: Config) -> dict[str, Json] | None:

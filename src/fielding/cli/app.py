@@ -14,6 +14,7 @@ from fielding.cli.data import data_app
 from fielding.cli.demo import demo
 from fielding.cli.deploy import deploy
 from fielding.cli.methods import methods
+from fielding.cli.models import models
 from fielding.cli.new import new
 from fielding.cli.privacy import privacy
 from fielding.cli.recommend import recommend
@@ -46,6 +47,7 @@ app.command()(deploy)
 app.command("replay")(replay_command)
 app.command()(show)
 app.command()(privacy)
+app.command()(models)
 app.command()(methods)
 app.add_typer(config_app, name="config")
 app.add_typer(data_app, name="data")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Counts, Json, Matrix, Vector
+from fielding._typing import Counts, Json, Mask, Matrix, Vector
 
 
 def adjusted_rand_index(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
@@ -86,6 +86,16 @@ class ClientScores:
     def accuracy(self) -> Vector:
         """Share of test samples that were right, shape ``(n_tested,)``."""
         return np.asarray(self.correct / self.n_test)
+
+    def some(self, which: Mask) -> "ClientScores":
+        """Return the scores of some of these clients, without what is done to their models and by experts."""
+        return ClientScores(
+            clients=self.clients[which],
+            n_test=self.n_test[which],
+            correct=self.correct[which],
+            loss=self.loss[which],
+            metrics={name: values[which] for name, values in self.metrics.items()},
+        )
 
     def _sampling_error(self) -> dict[str, Json]:
         """Return what is to be known of a sample; nothing if all clients were tested."""

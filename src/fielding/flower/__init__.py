@@ -7,6 +7,8 @@ and ``server_app``.
 """
 
 from fielding.flower.device.client_app import client_app
+from fielding.flower.device.delivered import ModelInfo
+from fielding.flower.device.offline import ServedModel, served
 from fielding.runtime.own_code import DeviceNode, Fitted, Job, Samples, Scored
 
-__all__ = ["DeviceNode", "Fitted", "Job", "Samples", "Scored", "client_app"]
+__all__ = ["DeviceNode", "Fitted", "Job", "ModelInfo", "Samples", "Scored", "ServedModel", "client_app", "served"]

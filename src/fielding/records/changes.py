@@ -124,7 +124,10 @@ RULES = (
         note="Flower: any setting of your app under `own`",
     ),
     Rule(keys=("own.*",), note="settings of your own code"),
-    Rule(keys=("deadline", "min-nodes", "start-wait", "memory-rounds", STRATEGY), note="Flower's run config alone"),
+    Rule(
+        keys=("deadline", "min-nodes", "start-wait", "memory-rounds", "deliveries", STRATEGY),
+        note="Flower's run config alone",
+    ),
 )
 """The first rule that fits a key counts."""
 

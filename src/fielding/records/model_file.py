@@ -23,10 +23,17 @@ INPUT_KEYS = ("classes", "input_shape", "inputs")
 """What of a run's manifest goes into the metadata of a model, each as JSON: what it needs to be used elsewhere."""
 
 
-def write_model(model: Models, layout: Layout, path: Path, manifest: Mapping[str, Json] | None = None) -> None:
+def write_model(
+    model: Models,
+    layout: Layout,
+    path: Path,
+    manifest: Mapping[str, Json] | None = None,
+    about: Mapping[str, Json] | None = None,
+) -> None:
     """Write a model as named tensors, whole or not at all; without the label mix that it may carry for serving.
 
     ``manifest``: of its run; classes, and how raw features become those that the model takes, go into the metadata.
+    ``about``: of a version that may be served again what else goes there; then the label mix does, too.
     """
     from safetensors.numpy import save
 
@@ -34,17 +41,20 @@ def write_model(model: Models, layout: Layout, path: Path, manifest: Mapping[str
         raise InputError(f"{path.name} is no name for a model; end it with {SUFFIX}")
     # safetensors writes views such as x.T without a word in the wrong order.
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in layout.tensors(model).items()}
-    tensors.pop(LABEL_MIX, None)
+    mix = tensors.pop(LABEL_MIX, None)
+    told: dict[str, Json] = {name: manifest[name] for name in INPUT_KEYS if manifest and name in manifest}
+    if about is not None:
+        told |= {**about, **({} if mix is None else {LABEL_MIX: mix.tolist()})}
     with replaced_file(path) as file:
-        known = {name: json.dumps(manifest[name]) for name in INPUT_KEYS if manifest and name in manifest}
-        file.write(save(tensors, metadata=known or None))
+        file.write(save(tensors, metadata={name: json.dumps(value) for name, value in told.items()} or None))
 
 
 def read_model(path: Path, layout: Layout) -> Models:
     """Return the model to start from in a checkpoint, a run's folder or a safetensors file.
 
     Of a run with several clusters it is the mean of their models, by the number of their clients. If the layout has a
-    label mix and the model there has none, it is even; if it is the other way round, it is left out.
+    label mix and the model there has none, it is even; if it is the other way round, it is left out. Of a
+    version the label mix is metadata of the file.
 
     InputError if the model there is of another shape.
     """
@@ -74,11 +84,14 @@ def _with_mix_of(layout: Layout, tensors: dict[str, npt.NDArray[np.float32]]) ->
 
 
 def _read_tensors(path: Path, layout: Layout) -> Models:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
+    from safetensors import SafetensorError, safe_open
 
     try:
-        tensors = load(path.read_bytes())
+        with safe_open(path, framework="numpy") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            mix = (file.metadata() or {}).get(LABEL_MIX)
+        if mix is not None:
+            tensors[LABEL_MIX] = np.array(json.loads(mix), dtype=np.float32)
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
     except (SafetensorError, KeyError, ValueError, TypeError) as error:

@@ -195,8 +195,7 @@ class ServedExperts:
         for reading in self._read(models, row, everyone, asked, training):
             clients, weights = reading.clients, self.weights(reading.clients)
             counts_for[:, clients] = (weights[:, :-1] + weights[:, -1:] * reading.mixture).T
-            streamed = np.einsum("be,ebmc->bmc", weights, reading.said, optimize=True)
-            at_hand = HEDGE * streamed + (1.0 - HEDGE) * reading.said[-1]
+            streamed, at_hand = _mixed(reading, weights)
             rows, sizes = asked.of(clients)
             labels, _ = _padded(self._store.labels(rows), sizes, streamed.shape[1])
             by_each = reading.said.argmax(axis=3) == labels
@@ -227,6 +226,14 @@ class ServedExperts:
             )
             for name, who in tested.items()
         }
+
+    def shares(self, models: Models, row: Counts, asked: Ranges, training: Ranges) -> Stack:
+        """Return the shares of classes that a client which is alone here is served for samples like its window's.
+
+        Shape ``(n_asked, n_classes)``, in the order of ``asked``; both ranges hold a sample at least.
+        """
+        (reading,) = self._read(models, row, np.zeros(1, dtype=np.int64), asked, training)
+        return np.asarray(_mixed(reading, self.weights(reading.clients))[1][0, : asked.sizes[0]])
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return what clients know of their experts and heard of others, for checkpoints.
@@ -397,6 +404,12 @@ class ServedExperts:
         found = label_offsets(smooth_mixes(flat_counts, flat_mixes, self._rule.smoothing), flat_mixes)
         offsets = found.astype(np.float64).reshape(shape)
         return offsets[:, :, -1], np.take_along_axis(offsets, folds[:, np.newaxis, :, np.newaxis], axis=2)
+
+
+def _mixed(reading: Reading, weights: Matrix) -> tuple[Stack, Stack]:
+    """Return what clients are served, by their weights of the stream, for samples to come and for those at hand."""
+    streamed = np.einsum("be,ebmc->bmc", weights, reading.said, optimize=True)
+    return streamed, HEDGE * streamed + (1.0 - HEDGE) * reading.said[-1]
 
 
 def told_names(rule: Serving) -> tuple[str, ...]:

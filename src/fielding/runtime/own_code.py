@@ -322,8 +322,12 @@ class OwnCompute:
         return n_tested, correct, loss
 
     def _show(self, model: Models) -> Tensors:
-        """Return a model by names, for code that may write to it; the label mix that it carries is left out."""
-        return {name: array.copy() for name, array in self.layout.tensors(model).items() if name != LABEL_MIX}
+        return named_tensors(self.layout, model)
+
+
+def named_tensors(layout: Layout, model: Models) -> Tensors:
+    """Return a model by names, for code that may write to it; the label mix that it carries is left out."""
+    return {name: array.copy() for name, array in layout.tensors(model).items() if name != LABEL_MIX}
 
 
 def samples_of(store: SampleStore, rows: Counts) -> Samples:

@@ -141,6 +141,24 @@ class ClientRuntime:
         """Hand out the models that serve clients: of these, the row of each client."""
         self._served.serve(models, row)
 
+    def shares(self, models: Models, row: Counts, asked: Ranges) -> Matrix:
+        """Return the shares of classes that a client which is alone here is served for samples like its window's.
+
+        As :meth:`test` scores it: by its experts, corrected, or by the model as it is; shape ``(n_asked, n_classes)``.
+        Without samples to train on it is the model as it is.
+        """
+        has_window = bool(self.training.sizes[0])
+        if self.experts is not None and has_window:
+            return np.asarray(self.experts.shares(models, row, asked, self.training))
+        rows, _ = asked.of(np.zeros(1, dtype=np.int64))
+        scores, _ = self.compute.class_scores(models[int(row[0])], rows, self.store.gather)
+        if self._correction is not None and has_window:
+            scores = scores + self._correction.offsets(
+                models, row, clients=np.zeros(1, dtype=np.int64), training=self.training
+            )
+        raised = np.exp(scores.astype(np.float64) - scores.max(axis=1, keepdims=True))
+        return np.asarray(raised / raised.sum(axis=1, keepdims=True))
+
     def errors(self, rows: Counts) -> Vector:
         """Return 1 where the model that serves a client errs on a row, 0 where not, NaN while no model serves."""
         return self._served.errors(rows, self.training)

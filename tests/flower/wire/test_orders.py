@@ -18,10 +18,12 @@ from fielding.errors import InputError
 from fielding.federation.clients import Pull
 from fielding.flower.wire.messages import PROTOCOL, named_model, order_from, order_records
 from fielding.flower.wire.orders import (
+    Delivery,
     DescribeOrder,
     EvaluateOrder,
     Order,
     ProbeOrder,
+    ServedView,
     SharedView,
     TrainOrder,
     Verb,
@@ -80,6 +82,16 @@ VIEW = SharedView(
     reference=np.array([0.1, 1e300]),
 )
 OBSERVED: dict[str, Json] = {"classes": 2, "describing": {"options": {"alpha": 0.1}}}
+NAMED = Delivery(key="ab12", version="r41-c2", round_index=41, cluster=2, metrics={"accuracy": 0.5}, is_pinned=True)
+DELIVERED = replace(
+    NAMED,
+    cluster=-1,
+    metrics={},
+    model=np.arange(3, dtype=np.float32),
+    layout=Layout(names=("w",), shapes=((3,),), n_parameters=1),
+    work=EVERYTHING,
+    served=ServedView(heard=np.array([0.5, np.nan]), heads=np.array([[1, 2], [3, 4]], dtype=np.float32), row=1),
+)
 ORDERS: dict[str, Order] = {
     "training": mail.train_order(3),
     "training on trial": mail.train_order(n_steps=9, with_start_loss=True, is_probe=True),
@@ -101,6 +113,11 @@ ORDERS: dict[str, Order] = {
     "accuracies": replace(mail.probe_order(), wanted="accuracies", blocks=(None, (0, 2), ()), observe=OBSERVED),
     "corrected": replace(mail.probe_order(), corrected=True),
     "sizes": ProbeOrder(run_id="run", round_index=3, seed=7, confirmed=2, wanted="sizes", blocks=((1, 2),)),
+    "news and a model to serve": replace(mail.describe_order(3), deliver=DELIVERED),
+    "training and a model to serve": replace(mail.train_order(3), deliver=replace(DELIVERED, served=None)),
+    "training on the model to serve": replace(mail.train_order(3), deliver=NAMED),
+    "a test of the model to serve": replace(mail.evaluate_order(3), deliver=NAMED),
+    "a test and another model to serve": replace(mail.evaluate_order(3), deliver=DELIVERED),
 }
 VIEWS = {
     "a key": SharedView(key="ab"),
@@ -337,3 +354,48 @@ def test_a_malformed_order_is_refused_in_one_line(order: Order, spoil: Callable[
 )
 def test_an_order_for_something_else_is_refused(order: Order, verb: Verb) -> None:
     refused(order_records(order), verb)
+
+
+def _spoiled_delivery(change: Callable[[dict[str, Any]], object]) -> RecordDict:
+    """Return an order that delivers a model, with something changed in what it says of it."""
+    records = order_records(replace(mail.describe_order(3), deliver=DELIVERED))
+    body = json.loads(str(records["config"]["order"]))
+    change(body["deliver"])
+    put("config", "order", json.dumps(body))(records)
+    return records
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda deliver: deliver.update(key="../../etc"), "not as it should be"),
+        (lambda deliver: deliver.update(version="r1/../x"), "not as it should be"),
+        (lambda deliver: deliver.update(cluster=-2), "not as it should be"),
+        (lambda deliver: deliver.update(colour="red"), "not as it should be"),
+        (lambda deliver: deliver["work"].update(colour="red"), "unknown 'colour'"),
+        (lambda deliver: deliver.pop("layout"), "lacks its 'layout'"),
+        (lambda deliver: deliver["served"].update(n_heads=3), "3 heads of an order have 4 numbers"),
+        (lambda deliver: deliver["served"].update(row=2), "head 2 of 2"),
+    ],
+)
+def test_a_delivery_that_is_none_is_refused(change: Callable[[dict[str, Any]], object], why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        order_from(_spoiled_delivery(change), "describe")
+
+
+def test_a_question_that_names_a_model_but_brings_none_is_refused() -> None:
+    records = order_records(replace(mail.describe_order(3), deliver=NAMED))
+    with pytest.raises(InputError, match="none came along"):
+        order_from(records, "describe")
+
+
+def test_a_model_with_nan_is_not_taken() -> None:
+    bad = replace(DELIVERED, model=np.array([1, np.nan, 0], dtype=np.float32))
+    with pytest.raises(InputError, match="NaN or infinity"):
+        order_from(order_records(replace(mail.describe_order(3), deliver=bad)), "describe")
+
+
+def test_a_device_of_agreement_3_is_sent_no_model_to_serve() -> None:
+    got = order_from(order_records(replace(mail.describe_order(3), deliver=DELIVERED), agreement=3), "describe")
+    assert isinstance(got, DescribeOrder)
+    assert got.deliver is None

@@ -20,6 +20,7 @@ from fielding.flower.wire.orders import (
     DescribeReply,
     EvaluateReply,
     Expected,
+    Holding,
     ProbeReply,
     Refusal,
     Reply,
@@ -422,3 +423,26 @@ def test_metrics_of_ones_own_that_cannot_be_are_refused(own: dict[str, object], 
     found = answer_with(**own)
     assert isinstance(found, Refusal)
     assert words in found.text
+
+
+HOLDING = Holding(key="ab12", trouble="on_model failed")
+
+
+@pytest.mark.parametrize("holding", [Holding(key=""), HOLDING])
+def test_what_a_device_holds_arrives_with_every_answer_but_probes(holding: Holding) -> None:
+    assert_arrives(replace(mail.train_reply(), holding=holding), "train")
+    assert_arrives(DescribeReply(n_samples=3, holding=holding), "describe")
+    assert_arrives(replace(mail.evaluate_reply(), holding=holding), "evaluate")
+
+
+@pytest.mark.parametrize("value", [{"key": 3}, {"key": "a" * 65}, {"trouble": ""}, {"key": "", "colour": "red"}])
+def test_what_is_no_holding_is_refused(value: dict[str, int | str]) -> None:
+    records = reply_records(DescribeReply(n_samples=3, holding=HOLDING))
+    records["holding"] = ConfigRecord({**value})
+    assert isinstance(reply_from(records, "describe", VECTORS), Refusal)
+
+
+def test_a_server_of_agreement_3_is_told_nothing_of_what_a_device_holds() -> None:
+    for reply in (mail.train_reply(), DescribeReply(n_samples=3), mail.evaluate_reply()):
+        plain = reply_records(reply, agreement=3)
+        assert set(reply_records(replace(reply, holding=HOLDING), agreement=3)) == set(plain)

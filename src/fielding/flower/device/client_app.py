@@ -11,11 +11,19 @@ from fielding._extras import require
 from fielding._typing import Json
 from fielding.errors import OptionError, echo
 from fielding.flower.device.dataset import OpenDataset
+from fielding.flower.device.delivered import OnModel
 from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import ModelFactory, OwnCode
 from fielding.flower.device.rule import rule_from
 from fielding.flower.device.samples import Describe, LoadData
-from fielding.flower.wire.messages import AGREEMENTS, foreign_agreement, order_from, reply_records, spoken_records
+from fielding.flower.wire.messages import (
+    AGREEMENTS,
+    agreement_of,
+    foreign_agreement,
+    order_from,
+    reply_records,
+    spoken_records,
+)
 from fielding.flower.wire.orders import CLOCK_S, Verb
 from fielding.runtime.own_code import NO_EMBED, DeviceNode, Embed, Evaluate, Metric, Train, check_metric_names
 
@@ -37,6 +45,7 @@ def client_app(
     model: ModelFactory | None = None,
     embed: Embed | None = None,
     metrics: Mapping[str, Metric] | None = None,
+    on_model: OnModel | None = None,
 ) -> "ClientApp":
     """Return a Flower ClientApp around the user's own code.
 
@@ -69,6 +78,11 @@ def client_app(
         By name, functions that measure how scores of classes, shape ``(n_samples, n_classes)``, fit the labels of the
         test samples, such as those of :mod:`fielding.metrics`; their values go to the server with each test. With
         ``train`` they need ``embed``.
+    on_model
+        ``on_model(model, info)`` is called when the model that the device is to serve changes: another version of its
+        cluster's, another cluster, or other weights of its experts. Arrays by name, and
+        :class:`~fielding.flower.device.delivered.ModelInfo`. If it raises, the version before goes on serving. The
+        model is on disk by then; :func:`fielding.flower.served` predicts with it.
 
     Notes
     -----
@@ -88,6 +102,7 @@ def client_app(
         model=model,
         embed=embed,
         metrics=metrics or {},
+        on_model=on_model,
     )
     own.check("client_app")
     check_metric_names(own.metrics, "metrics of client_app")
@@ -113,7 +128,7 @@ def _answer(verb: Verb, message: "Message", context: "Context", own: OwnCode) ->
         return Message(spoken_records(), reply_to=message)
     order = order_from(message.content, verb)
     device = Device(device_node(context), rule_from(order.observe), own)
-    return Message(reply_records(device.answer(order)), reply_to=message)
+    return Message(reply_records(device.answer(order), agreement=agreement_of(message.content)), reply_to=message)
 
 
 def _check_clock(message: "Message", now: float) -> None:

@@ -9,10 +9,17 @@ import numpy.typing as npt
 
 from fielding._typing import Counts, Vector
 from fielding.client.ranges import Ranges, joined_ranges
-from fielding.errors import CheckpointError, InputError
+from fielding.errors import CheckpointError, InputError, error_words
 from fielding.federation.clients import Updates
 from fielding.federation.evaluation import NO_SCORES
 from fielding.flower.device.dataset import References
+from fielding.flower.device.delivered import (
+    evidence_of,
+    keep_delivered,
+    model_info,
+    read_shelf,
+    write_shelf,
+)
 from fielding.flower.device.observe import (
     ME,
     DeviceObserver,
@@ -26,6 +33,7 @@ from fielding.flower.device.rule import DeviceRule
 from fielding.flower.device.sample_files import DamagedSamplesError, SampleFiles
 from fielding.flower.device.samples import FARTHEST, IN_APP, NOTHING, Kept, checked_samples
 from fielding.flower.device.state import (
+    LOG,
     MEMORY,
     STATE,
     DeviceState,
@@ -36,6 +44,7 @@ from fielding.flower.device.state import (
     keep_shared,
     one_update,
     order_digest,
+    read_held,
     read_memory,
     read_served,
     read_state,
@@ -54,6 +63,7 @@ from fielding.flower.wire.orders import (
     DescribeReply,
     EvaluateOrder,
     EvaluateReply,
+    Holding,
     Order,
     ProbeOrder,
     ProbeReply,
@@ -62,9 +72,10 @@ from fielding.flower.wire.orders import (
     TrainOrder,
     TrainReply,
     WorkRule,
+    one_line,
 )
 from fielding.rng import client_key
-from fielding.runtime.own_code import DeviceNode, OwnCompute
+from fielding.runtime.own_code import DeviceNode, OwnCompute, named_tensors
 from fielding.runtime.runtime import ClientRuntime
 from fielding.runtime.workers import Compute, Workers
 from fielding.training.factory import ModelRequest, trainer_for
@@ -82,7 +93,7 @@ class Device:
     """
 
     def __init__(self, node: DeviceNode, rule: DeviceRule, own: OwnCode) -> None:
-        self._node, self._rule, self._own = node, rule, own
+        self._node, self.rule, self._own = node, rule, own
         self._references = References(own.dataset, node)
 
     def answer(self, order: Order) -> Reply:
@@ -103,34 +114,35 @@ class Device:
 
     def _answer(self, order: Order, here: DeviceNode) -> Reply:
         view = order.shared if isinstance(order, (TrainOrder, DescribeOrder)) else None
-        shared = keep_shared(here.folder, view) if self._rule.needs_model else None
+        shared = keep_shared(here.folder, view) if self.rule.needs_model else None
         is_silent = view is None and isinstance(order, (TrainOrder, DescribeOrder))  # the server knows of no model
         state = self._catch_up(here, order, None if is_silent else shared)
-        if self._rule.needs_errors or _has_experts(order):
+        if self.rule.needs_errors or _has_experts(order):
             keep_served(here.folder, order)
         store = self._store(state.kept, state.files, first=state.first)
-        if isinstance(order, EvaluateOrder):
-            return self._test(order, store, state)
         if isinstance(order, ProbeOrder):
             return self._probe(order, store)
+        holding = self._deliver(order, store, here, state)
+        if isinstance(order, EvaluateOrder):
+            return replace(self._test(order, store, state), holding=holding)
         report = state.report if state.number > order.confirmed else None
-        holds = confirmation(view, shared) if self._rule.needs_model else None
+        holds = confirmation(view, shared) if self.rule.needs_model else None
         if isinstance(order, TrainOrder):
             updates = self._train(order, store, replace(here, since=state.round_index), state)
             if updates is not None:
-                reply = TrainReply(updates=updates, report=report, holds=holds)
+                reply = TrainReply(updates=updates, report=report, holds=holds, holding=holding)
                 if order.share is None:
                     return reply
                 part = np.ascontiguousarray(updates.models[:, order.sent_numbers()])
                 return replace(reply, updates=replace(updates, models=part), is_part=True)
         n_samples = int(store.training(order.round_index).sizes[0])
-        return DescribeReply(n_samples=n_samples, report=report, partition=here.partition, holds=holds)
+        return DescribeReply(n_samples=n_samples, report=report, partition=here.partition, holds=holds, holding=holding)
 
     # ---- what is known of the data ---------------------------------------------------------------------------------
 
     def _catch_up(self, here: DeviceNode, order: Order, shared: HeldModel | None) -> DeviceState:
         """Return what the device knows in the round of an order, on disk."""
-        rule, state = self._rule, read_state(here.folder)
+        rule, state = self.rule, read_state(here.folder)
         is_introduction = isinstance(order, DescribeOrder) and order.asks == "name"
         confirmed = None if isinstance(order, EvaluateOrder) or is_introduction else order.confirmed
         number = NO_REPORT if state is None else state.number
@@ -201,7 +213,7 @@ class Device:
         return after
 
     def _store(self, kept: Kept, files: SampleFiles, *, first: int) -> DeviceStore:
-        return DeviceStore(kept, files, self._rule, first=first, references=self._references)
+        return DeviceStore(kept, files, self.rule, first=first, references=self._references)
 
     def _judge_experts(
         self, here: DeviceNode, order: Order, state: DeviceState, coming: Kept, files: SampleFiles, first: int
@@ -216,7 +228,7 @@ class Device:
         if held is None or held.served is None:
             return state.experts
         store = self._store(state.kept.join(coming), files, first=state.first)
-        runtime = self._runtime(held.layout, held.work, store, seed=order.seed, state=state, served=held.served)
+        runtime = self.runtime(held.layout, held.work, store, seed=order.seed, state=state, served=held.served)
         if runtime.experts is None:
             return state.experts
         models, row = held.served.models(held.model)
@@ -228,27 +240,65 @@ class Device:
         return runtime.experts.own_arrays()
 
     def _observer(self, here: DeviceNode, order: Order, shared: HeldModel | None, store: DeviceStore) -> DeviceObserver:
-        if self._rule.detector is None:
-            return LabelMonitor(self._rule, store, self._own.describe)
+        if self.rule.detector is None:
+            return LabelMonitor(self.rule, store, self._own.describe)
 
         def errors(rows: Counts) -> Vector:
             """Return where the model that served this device before the order errs on rows; NaN without one."""
             served = read_served(here.folder, order) if rows.size else None
             if served is None:
                 return np.full(rows.size, np.nan)
-            runtime = self._runtime(served.layout, served.work, store, seed=order.seed)
+            runtime = self.runtime(served.layout, served.work, store, seed=order.seed)
             runtime.begin(order.round_index)
             runtime.serve(served.model[np.newaxis], ME)
             return runtime.errors(rows)
 
         compute = None
         if shared is not None and store.kept.y.size:
-            compute = self._runtime(shared.layout, shared.work, store, seed=order.seed).compute
-        return ModelObserver(self._rule, store, shared=shared, compute=compute, errors=errors)
+            compute = self.runtime(shared.layout, shared.work, store, seed=order.seed).compute
+        return ModelObserver(self.rule, store, shared=shared, compute=compute, errors=errors)
+
+    # ---- models that are delivered ---------------------------------------------------------------------------------
+
+    def _deliver(self, order: Order, store: DeviceStore, here: DeviceNode, state: DeviceState) -> Holding | None:
+        """Keep a model that an order delivers, tell the app of it, and return what the server is told.
+
+        The app is told again if this process dies before it is done. A version that it refuses is not served.
+        """
+        if self._own.on_model is None:
+            return None
+        keep_delivered(here.folder, order, is_own=self._own.train is not None)
+        shelf, trouble = read_shelf(here.folder), ""
+        if not shelf.delivered or not (here.folder / shelf.delivered).exists():  # a damaged one was put aside
+            return Holding(key="")
+        evidence = evidence_of(state) if shelf.has_experts else ""
+        is_told = shelf.delivered == shelf.serving and shelf.evidence == evidence
+        if is_told or shelf.refused == shelf.delivered:
+            return Holding(key=shelf.key)
+        held = read_held(here.folder, shelf.delivered)
+        if held is None:
+            return Holding(key="")
+        info = model_info(held, replace(here, since=state.round_index), self.expert_weights(held, store, state))
+        try:
+            self._own.on_model(named_tensors(held.layout, held.model), info)
+            shelf = replace(shelf, serving=shelf.delivered, evidence=evidence)
+        except Exception as error:  # whatever the user's code does; the version before serves on
+            trouble = one_line(error_words(error))
+            LOG.warning("on_model refused version %s, which is not served: %s", info.version, trouble)
+            shelf = replace(shelf, refused=shelf.delivered)
+        write_shelf(here.folder, shelf)
+        return Holding(key=shelf.key, trouble=trouble)
+
+    def expert_weights(self, held: HeldModel, store: DeviceStore, state: DeviceState) -> dict[str, float]:
+        """Return how much the device believes each of its experts, by name; none without experts or samples."""
+        if held.served is None or not store.training(0).sizes[0]:
+            return {}
+        experts = self.runtime(held.layout, held.work, store, seed=0, state=state, served=held.served).experts
+        return {} if experts is None else dict(zip(experts.told_names, experts.weights(ME)[0].tolist(), strict=True))
 
     # ---- models ----------------------------------------------------------------------------------------------------
 
-    def _runtime(
+    def runtime(
         self,
         layout: Layout,
         work: WorkRule,
@@ -322,7 +372,7 @@ class Device:
         done = read_training(here.folder, digest)
         if done is not None:
             return done
-        runtime = self._runtime(
+        runtime = self.runtime(
             order.layout, order.work, store, seed=order.seed, here=here, state=state, served=order.served
         )
         runtime.begin(order.round_index)
@@ -358,7 +408,7 @@ class Device:
             sizes[at] = samples.sizes[0]
             if not sizes[at] or order.work is None or not order.n_answers:
                 continue
-            runtime = self._runtime(order.layout, order.work, store, seed=order.seed)
+            runtime = self.runtime(order.layout, order.work, store, seed=order.seed)
             runtime.begin(order.round_index)
             if order.wanted == "losses":
                 found = runtime.losses(ME, order.models, samples, corrected=order.corrected)[0]
@@ -372,7 +422,7 @@ class Device:
         now = order.round_index
         if not store.testing(now).sizes[0] or not store.training(now).sizes[0]:
             return EvaluateReply(scores=NO_SCORES)
-        runtime = self._runtime(order.layout, order.work, store, seed=order.seed, state=state, served=order.served)
+        runtime = self.runtime(order.layout, order.work, store, seed=order.seed, state=state, served=order.served)
         runtime.begin(now)
         models, row = (order.model[np.newaxis], ME) if order.served is None else order.served.models(order.model)
         return EvaluateReply(scores=runtime.test(models, row)["window"])

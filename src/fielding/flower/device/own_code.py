@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from fielding.flower.device.dataset import OpenDataset
+from fielding.flower.device.delivered import OnModel
 from fielding.flower.device.samples import Describe, LoadData
 from fielding.runtime.own_code import Metric, OwnTraining
 
@@ -22,3 +23,4 @@ class OwnCode(OwnTraining):
     describe: Describe | None = None
     model: ModelFactory | None = None
     metrics: Mapping[str, Metric] = field(default_factory=dict)
+    on_model: OnModel | None = None

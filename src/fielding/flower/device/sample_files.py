@@ -67,6 +67,10 @@ class SampleFiles:
             self.folder, (*self.names, name), (*self.arrays, array), whole=frozenset({*self._whole, name})
         )
 
+    def beside(self, x: npt.NDArray[np.generic]) -> "SampleFiles":
+        """Return these files, and samples that are in memory alone as one more."""
+        return SampleFiles(self.folder, (*self.names, ""), (*self.arrays, x), whole=frozenset({*self._whole, ""}))
+
     def gather(self, file: Counts, row: Counts, shape: tuple[int, ...] | None = None) -> Features:
         """Return samples as models see them, float32, of a shape; a file is checked when it is used first."""
         found = np.empty((row.size, *(self.shape if shape is None else shape)), dtype=np.float32)

@@ -86,7 +86,7 @@ def run_folder(folder: Path, run_id: str) -> Path:
 
     What processes that were killed left half written there is removed.
     """
-    own = _folder_of(folder, run_id)
+    own = folder_of(folder, run_id)
     try:
         make_private(folder)
         make_private(own)
@@ -104,7 +104,7 @@ def run_folder(folder: Path, run_id: str) -> Path:
 
 def remove_run(folder: Path, run_id: str) -> None:
     """Remove all that a device kept for a run; what names samples goes first."""
-    own = _folder_of(folder, run_id)
+    own = folder_of(folder, run_id)
     try:
         (own / STATE).unlink(missing_ok=True)
         shutil.rmtree(own)
@@ -114,7 +114,8 @@ def remove_run(folder: Path, run_id: str) -> None:
         raise OutputError(f"cannot remove {own}: {error.strerror or error}; remove it by hand") from error
 
 
-def _folder_of(folder: Path, run_id: str) -> Path:
+def folder_of(folder: Path, run_id: str) -> Path:
+    """Return the name of the folder of a run."""
     return folder / sha256(run_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -298,7 +299,7 @@ def read_whole(path: Path) -> Contents | None:
 def order_digest(order: TrainOrder) -> str:
     """Return what tells one job from another: a device that is asked for the same one again gives the same answer."""
     # Without what changes when an order comes again.
-    job = replace(order, confirmed=NO_REPORT, observe={}, shared=None, served=None)
+    job = replace(order, confirmed=NO_REPORT, observe={}, shared=None, served=None, deliver=None)
     text, models = order_parts(job)
     digest = blake2b(text.encode(), digest_size=16)
     for model in models.values():
@@ -424,6 +425,7 @@ class HeldModel:
 
     ``key``: of a shared model its key, of one that serves the round at whose end it did. ``reference``: of a shared
     model what windows are compared with; None: it has not come. ``served``: of a model that serves what experts need.
+    ``about``: of a version that was delivered what is known of it.
     """
 
     key: str
@@ -432,11 +434,12 @@ class HeldModel:
     work: WorkRule
     reference: Vector | None = None
     served: ServedView | None = None
+    about: Mapping[str, Json] = field(default_factory=dict)
 
 
 def keep_shared(folder: Path, view: SharedView | None) -> HeldModel | None:
     """Keep what an order brings of the shared model, and return all of it; None if the device lacks the model."""
-    held = _read_model(folder, SHARED)
+    held = read_held(folder, SHARED)
     if view is None:
         return held
     if view.model is not None and view.layout is not None and view.work is not None:
@@ -448,7 +451,7 @@ def keep_shared(folder: Path, view: SharedView | None) -> HeldModel | None:
     else:
         new = replace(held, key=view.key, reference=view.reference)
     if held is None or held.key != new.key:
-        _write_model(folder, SHARED, new)
+        write_held(folder, SHARED, new)
     return new
 
 
@@ -466,7 +469,7 @@ def read_served(folder: Path, order: Order) -> HeldModel | None:
     The model of a train order serves from the end of the round before it. One that came with a test then is exactly
     that; an older one is worth less than what the order brings.
     """
-    held = _read_model(folder, SERVED)
+    held = read_held(folder, SERVED)
     new = _model_of(order) if isinstance(order, TrainOrder) and order.round_index else None
     return new if new is not None and (held is None or int(held.key) < int(new.key)) else held
 
@@ -474,9 +477,9 @@ def read_served(folder: Path, order: Order) -> HeldModel | None:
 def keep_served(folder: Path, order: Order) -> None:
     """Keep the model that serves this device after an order, if the order brings one that is newer."""
     new = _model_of(order)
-    held = None if new is None else _read_model(folder, SERVED)
+    held = None if new is None else read_held(folder, SERVED)
     if new is not None and (held is None or int(held.key) < int(new.key)):
-        _write_model(folder, SERVED, new)
+        write_held(folder, SERVED, new)
 
 
 def _model_of(order: Order) -> HeldModel | None:
@@ -490,7 +493,8 @@ def _model_of(order: Order) -> HeldModel | None:
     return None
 
 
-def _write_model(folder: Path, name: str, held: HeldModel) -> None:
+def write_held(folder: Path, name: str, held: HeldModel) -> None:
+    """Write a model, whole or not at all."""
     arrays: dict[str, npt.NDArray[np.generic]] = {"model": held.model}
     if held.reference is not None:
         arrays["reference"] = held.reference
@@ -502,11 +506,12 @@ def _write_model(folder: Path, name: str, held: HeldModel) -> None:
         "key": held.key,
         "layout": held.layout.record(),
         "work": msgspec.to_builtins(held.work),
+        **({"about": dict(held.about)} if held.about else {}),
     }
     write_contents(Contents(values=values, arrays=arrays, progress={}, kind=KIND), folder / name)
 
 
-def _read_model(folder: Path, name: str) -> HeldModel | None:
+def read_held(folder: Path, name: str) -> HeldModel | None:
     """Return a model; None if there is none, or the file is damaged."""
     contents = read_whole(folder / name)
     if contents is None:
@@ -528,6 +533,7 @@ def _read_model(folder: Path, name: str) -> HeldModel | None:
             work=msgspec.convert(contents.values.get("work"), WorkRule),
             reference=None if reference is None else reference.astype(np.float64),
             served=served,
+            about=msgspec.convert(contents.values.get("about", {}), dict[str, Any]),
         )
     except FOREIGN as error:
         set_aside(folder, name, error)

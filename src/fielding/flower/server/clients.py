@@ -19,6 +19,7 @@ from fielding.federation.ledger import Ledger
 from fielding.federation.report_budget import ReportBudget, sample_clients
 from fielding.federation.roll_call import RollCall
 from fielding.flower.server.contacts import Contacts, Presence, is_from_client
+from fielding.flower.server.delivering import Deliveries
 from fielding.flower.server.exchange import Exchange, Settled, Task
 from fielding.flower.server.sharing import Sharing
 from fielding.flower.wire.orders import (
@@ -35,6 +36,7 @@ from fielding.flower.wire.orders import (
     TrainReply,
     Wanted,
     WorkRule,
+    served_view,
 )
 from fielding.methods.kinds import ReportsFrom
 from fielding.rng import Hashes, hashed
@@ -66,13 +68,6 @@ class OrderBook:
     work: WorkRule
     observe: Mapping[str, Json] = field(default_factory=dict)
     n_shared: int = 0
-
-    def served(self, models: Models, row: int, heard: Vector | None) -> ServedView | None:
-        """Return what the experts of a client need that one of some models serves; None if it has none."""
-        if heard is None:
-            return None
-        has_heads = self.n_shared > 0 and len(models) > 1
-        return ServedView(heard=heard, heads=models[:, self.n_shared :] if has_heads else None, row=row)
 
     def train(
         self,
@@ -266,6 +261,8 @@ class FlowerClients:
         Which clients are asked what is new; None: all, and they are waited for.
     n_tested
         How many clients are tested in an evaluation, drawn anew each time; None: all.
+    deliveries
+        How models reach clients that take them; None: they do not.
     clock
         Tells the time, in seconds from anywhere.
     """
@@ -283,10 +280,12 @@ class FlowerClients:
         roll_call: RollCall | None = None,
         budget: ReportBudget | None = None,
         n_tested: int | None = None,
+        deliveries: Deliveries | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._contacts = Contacts(exchange, presence, reports_from="drifted", n_features=n_features)
         self._contacts.sharing, self._contacts.roll_call, self._contacts.budget = sharing, roll_call, budget
+        self._contacts.deliveries = deliveries
         self._orders, self._overcommit, self._plan, self._n_tested = orders, overcommit, plan, n_tested
         self._clock, self._begun_at, self._before_s = clock, clock(), 0.0
         self._round_index, self._worked_s = -1, 0.0
@@ -374,6 +373,8 @@ class FlowerClients:
         if not self._has_met:
             self._look_around(round_index)
         self._round_index, self._worked_s, self._has_met = round_index, 0.0, False
+        if self._contacts.deliveries is not None:
+            self._contacts.deliveries.begin()
         return self._contacts.take_reports(max(round_index - 1, 0))
 
     def _look_around(self, round_index: int) -> None:
@@ -416,6 +417,8 @@ class FlowerClients:
     def serve(self, models: Models, row: Counts) -> None:
         """Keep what goes with the next orders: clients get the models that serve them when they train or are tested."""
         self._served = (models, row)
+        if self._contacts.deliveries is not None:
+            self._contacts.deliveries.serve(self._round_index, models, row)
 
     # ---- the client API ---------------------------------------------------------------------------------------------
 
@@ -451,7 +454,7 @@ class FlowerClients:
                 )
                 jobs[job] = Task(address=address, order=order, group=int(plan.groups[job]))
         others = [] if plan.is_probe else self._questions(plan, is_alone=not jobs)
-        tasks = contacts.with_views([*jobs.values(), *others])
+        tasks = contacts.with_deliveries(contacts.with_views([*jobs.values(), *others]), self._heard)
         settled, duration_s = self._exchange(tasks, dict(enumerate(plan.wanted.tolist())))
         self._worked_s += duration_s
         has_answer = any(is_from_client(one.answer) for one in settled) if tasks else not contacts.is_unanswered
@@ -469,7 +472,7 @@ class FlowerClients:
         """Return what the experts of a client need, as some models serve it; one that is new has no row yet."""
         if served is None or client >= served[1].size:
             return None
-        return self._orders.served(served[0], int(served[1][client]), self._heard)
+        return served_view(served[0], int(served[1][client]), self._heard, n_shared=self._orders.n_shared)
 
     def _questions(self, plan: TrainingPlan, *, is_alone: bool) -> list[Task]:
         """Return what clients are asked that do not train: what is new, if the method wants to know.
@@ -494,13 +497,20 @@ class FlowerClients:
                 draws = self.draws("ask", np.arange(others.size))
                 asked = budget.choose(others & ~is_answering, draws, self._round_index, n_busy=n_busy)
                 is_awaited = is_alone
+        awaited = dict.fromkeys(asked.tolist(), is_awaited)
+        if contacts.deliveries is not None:
+            # Clients that lack the model that they are to serve are asked, too, as far as the budget of models goes.
+            contacted = np.isin(np.arange(others.size), np.concatenate([plan.clients, asked]))
+            lacking = contacts.deliveries.lacking(contacts.free() & ~contacts.answering()[0], self.client_ids)
+            room = contacts.deliveries.n_left - int(contacted[lacking].sum())
+            awaited |= dict.fromkeys(lacking[~contacted[lacking]][: max(0, room)].tolist(), is_alone)
         return [
             Task(
                 address=address,
                 order=self._orders.describe(self._round_index, confirmed=contacts.confirmed(client)),
-                is_awaited=is_awaited,
+                is_awaited=is_due,
             )
-            for client in asked.tolist()
+            for client, is_due in awaited.items()
             if (address := contacts.address(client)) is not None
         ]
 
@@ -557,6 +567,8 @@ class FlowerClients:
         On their windows alone: devices test what they are sent, and what comes next is not there yet.
         """
         contacts, free = self._contacts, self._contacts.free()
+        if contacts.deliveries is not None:
+            contacts.deliveries.release(self._round_index, models, row)
         if self._n_tested is not None:
             free &= contacts.inbox.n_samples != 0
         tests: dict[int, Task] = {}
@@ -569,7 +581,7 @@ class FlowerClients:
                     served=self._view(client, (models, row)),
                 )
                 tests[client] = Task(address=address, order=order)
-        settled, _ = self._exchange(list(tests.values()))
+        settled, _ = self._exchange(contacts.with_deliveries(list(tests.values()), self._heard))
         found = [
             (client, one.answer.scores)
             for client, one in zip(tests, settled, strict=True)
@@ -583,7 +595,10 @@ class FlowerClients:
         if contacts.budget is not None:
             contacts.budget.note_losses(window.clients, window.loss)
         n_of = None if self._n_tested is None else int(free.sum())
-        return {"window": replace(window, also=also, n_of=n_of)}
+        window = replace(window, also=also, n_of=n_of)
+        if contacts.deliveries is not None:
+            contacts.deliveries.record(window, row)
+        return {"window": window}
 
     def concepts(self) -> None:
         """Return None: a deployment does not know the true concepts."""
@@ -695,5 +710,7 @@ class FlowerClients:
         if self._heard is not None and "expert_heard" in arrays:
             self._heard = arrays["expert_heard"].astype(np.float64)
         self._round_index = round_index
+        if self._contacts.deliveries is not None:
+            self._contacts.deliveries.return_to(round_index)
         self._before_s, self._begun_at = float(times[-1]), self._clock()
         return NO_REPORTS

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import ClientId, Counts, Mask
+from fielding._typing import ClientId, Counts, Mask, Vector
 from fielding.client.report import DRIFT_KINDS, NO_REPORTS, ReportBatch
 from fielding.errors import CheckpointError, InputError, OptionError, echo
 from fielding.federation.failing import FailingClients
 from fielding.federation.ledger import Ledger
 from fielding.federation.report_budget import ReportBudget
 from fielding.federation.roll_call import RollCall
+from fielding.flower.server.delivering import Deliveries
 from fielding.flower.server.exchange import Exchange, Node, Settled, Task
 from fielding.flower.server.roster import Roster, RosterChanges, identity_of
 from fielding.flower.server.sharing import Sharing
@@ -23,7 +24,10 @@ from fielding.flower.wire.orders import (
     Answer,
     DescribeOrder,
     DescribeReply,
+    EvaluateReply,
+    Holding,
     Order,
+    ProbeOrder,
     Refusal,
     Report,
     TrainOrder,
@@ -221,6 +225,8 @@ class Contacts:
         Which clients are asked what is new, if not all are; to be set before the first of them comes.
     failing
         Clients that fail or send nonsense.
+    deliveries
+        How models reach clients that take them, if they do; to be set before the first of them comes.
     """
 
     def __init__(
@@ -234,6 +240,7 @@ class Contacts:
         self.budget: ReportBudget | None = None
         self.failing = FailingClients()
         self._round_index, self._n_sent, self._n_answers = 0, 0, 0
+        self.deliveries: Deliveries | None = None
         self.round_costs: dict[str, float] = {}
         self.keys: Hashes = np.empty(0, dtype=np.uint64)
         self._introduced: dict[int, int] = {}  # partitions that nodes named late, by address
@@ -370,7 +377,7 @@ class Contacts:
         ids = self.client_ids
         self.ledger.grow(len(ids))
         self.inbox.grow(len(ids))
-        for by_client in (self.sharing, self.budget, self.failing):
+        for by_client in (self.sharing, self.budget, self.failing, self.deliveries):
             if by_client is not None:
                 by_client.grow(len(ids))
         new = [client_key(one) for one in ids[self.keys.size :]]
@@ -390,6 +397,15 @@ class Contacts:
                 view = sharing.view_for(client) if client is not None or is_start else sharing.bare_view()
                 viewed[at] = replace(task, order=replace(task.order, shared=view))
         return viewed
+
+    def with_deliveries(self, tasks: Sequence[Task], heard: Vector | None) -> list[Task]:
+        """Return tasks whose orders bring along the models that their clients are to serve and lack.
+
+        ``heard``: recent losses of the experts of all clients, if they have some.
+        """
+        if self.deliveries is None:
+            return list(tasks)
+        return self.deliveries.attach(tasks, self._client_at, self.client_ids, heard)
 
     def _client_at(self, address: int) -> int | None:
         return None if self._roster is None else self._roster.client_at(address)
@@ -421,8 +437,17 @@ class Contacts:
             n_shared = 0 if view is None else min(view.n_bytes, settled.bytes_down)
             if n_shared:
                 self._charge("report", client, Settled(reason=None, bytes_down=n_shared))
-            self._charge(category_of(order), client, replace(settled, bytes_down=settled.bytes_down - n_shared))
+            delivery = None if isinstance(order, ProbeOrder) else order.deliver
+            n_delivered = 0 if delivery is None else min(delivery.n_bytes, settled.bytes_down - n_shared)
+            if n_delivered:
+                self._charge("model", client, Settled(reason=None, bytes_down=n_delivered))
+                self._count("delivered_bytes", n_delivered)
+            left = settled.bytes_down - n_shared - n_delivered
+            self._charge(category_of(order), client, replace(settled, bytes_down=left))
             self._hear(client, settled.answer, with_report=with_report)
+            holding = _holding(settled.answer)
+            if delivery is not None and holding is not None and holding.key == delivery.key:
+                self._count("n_delivered", 1)
 
     def take_late(self) -> None:
         """Take note of what answers tell that came after their exchange."""
@@ -463,6 +488,8 @@ class Contacts:
             self.inbox.n_samples[client] = answer.n_samples
             if self.sharing is not None:
                 self.sharing.note(client, answer.holds)
+        if self.deliveries is not None:
+            self.deliveries.note(client, self.client_ids[client], _holding(answer))
         report = answer.report if isinstance(answer, (TrainReply, DescribeReply, Refusal)) else None
         if report is not None and with_report and report.number > self.inbox.confirmed[client]:
             if self.sharing is None and report.tally is not None:
@@ -481,6 +508,10 @@ class Contacts:
             sizes = (report.representation.size, self.inbox.n_features)
             _LOG.warning("client %s reports %d numbers instead of %s: refused", echo(self.client_ids[client]), *sizes)
 
+    def _count(self, name: str, amount: int) -> None:
+        """Add to a figure of the round that is there only if it is not 0."""
+        self.round_costs[name] = self.round_costs.get(name, 0) + amount
+
     def _charge(self, category: str, client: int, settled: Settled) -> None:
         amounts = (settled.bytes_down, settled.bytes_up, settled.seconds)
         self.ledger.charge(category, [client], down_bytes=amounts[0], up_bytes=amounts[1], seconds=amounts[2])
@@ -495,7 +526,9 @@ class Contacts:
         shared = {} if self.sharing is None else self.sharing.arrays()
         called = {} if self.roll_call is None else self.roll_call.arrays()
         budget = {} if self.budget is None else self.budget.arrays()
-        return {**roster.arrays(), **self.inbox.arrays(), **shared, **called, **budget, **self.failing.arrays()}
+        delivered = {} if self.deliveries is None else self.deliveries.arrays()
+        own = {**self.inbox.arrays(), **self.failing.arrays()}
+        return {**roster.arrays(), **own, **shared, **called, **budget, **delivered}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]], ledger: Ledger) -> None:
         """Go on from what :meth:`arrays` gave; no client is there yet."""
@@ -508,6 +541,8 @@ class Contacts:
         if self.budget is not None:
             self.budget.restore(arrays)
         self.failing.restore(arrays)
+        if self.deliveries is not None:
+            self.deliveries.restore(arrays)
         self.keys = np.empty(0, dtype=np.uint64)
         self._make_room()
         self._is_new, self._is_first = False, True
@@ -516,6 +551,10 @@ class Contacts:
 def is_from_client(answer: Answer | None) -> bool:
     """Return whether an answer came from a client; Flower says in its place that it is slow or gone."""
     return answer is not None and not (isinstance(answer, Refusal) and answer.reason in ("straggler", "offline"))
+
+
+def _holding(answer: Answer | None) -> Holding | None:
+    return answer.holding if isinstance(answer, (TrainReply, DescribeReply, EvaluateReply)) else None
 
 
 def _partition(answer: Answer | None) -> int | None:

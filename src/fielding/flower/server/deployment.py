@@ -43,17 +43,19 @@ from fielding.federation.aggregation import Aggregator
 from fielding.federation.report_budget import usual_budget
 from fielding.flower.server.clients import FlowerClients, OrderBook, UnansweredRoundError
 from fielding.flower.server.contacts import Presence
+from fielding.flower.server.delivering import Deliveries
 from fielding.flower.server.device_rule import device_record, roll_call_of
 from fielding.flower.server.exchange import Exchange, Patience, Task, Wire
 from fielding.flower.server.sharing import sharing_of
 from fielding.flower.wire.orders import NO_REPORT, DescribeOrder, Expected, WorkRule
 from fielding.methods import MethodSetting
-from fielding.methods.method import Grows
+from fielding.methods.method import Grows, cluster_ids
 from fielding.records.changes import FLOWER, FREE, RUN_CONFIG
 from fielding.records.container import Contents, read_contents, write_contents
 from fielding.records.model_file import read_model
 from fielding.records.run_checkpoint import DRIVER
 from fielding.records.run_folder import RunFolder, check_changes, check_free, claim_folder, n_committed, read_manifest
+from fielding.records.versions import ModelVersions
 from fielding.reporting.report_page import report_page
 from fielding.runtime.experts import told_names
 from fielding.runtime.own_code import AnyModel, Tensors, first_model_of
@@ -268,6 +270,9 @@ class Deployment:
     init_from
         A checkpoint, a run's folder or a safetensors file: a run begins with its model instead of another; of several
         clusters with the mean of their models, by their numbers of clients.
+    deliveries
+        How many models travel to devices in a round at most, beside those that they train or test; None: as many as
+        clients are asked what is new by default.
     """
 
     config: Config
@@ -282,6 +287,7 @@ class Deployment:
     memory_rounds: Json = None
     keep_state: bool = True
     init_from: Path | None = None
+    deliveries: int | None = None
 
     def settings(self, table: Mapping[str, Json]) -> dict[str, Json]:
         """Return the part of a manifest that tells what was set, in the config and beside it."""
@@ -292,6 +298,7 @@ class Deployment:
                 "min-nodes": self.presence.min_nodes,
                 "start-wait": self.presence.within_s,
                 "memory-rounds": self.memory_rounds,
+                "deliveries": self.deliveries,
             },
             "own": {
                 "model": self.first_model is not None,
@@ -436,6 +443,15 @@ def runner_of(
     sharing = None
     if kind.reports_from != "nobody":
         sharing = sharing_of(config, setup.report_rule, layout=orders.layout, work=orders.work)
+    deliveries = Deliveries(
+        ModelVersions(folder.path),
+        layout=orders.layout,
+        work=orders.work,
+        n_shared=orders.n_shared,
+        has_experts=bool(orders.work.serving.experts),
+        budget=deployment.deliveries or usual_budget(config.training.participants),
+        manifest={"classes": [str(at) for at in range(deployment.classes)]},
+    )
     clients = FlowerClients(
         exchange,
         orders,
@@ -447,6 +463,7 @@ def runner_of(
         roll_call=roll_call_of(config, own_vectors=deployment.own_vectors),
         budget=report_budget_of(config, usual_budget(config.training.participants)),
         n_tested=config.evaluation.clients,
+        deliveries=deliveries,
         clock=clock,
     )
     found = folder.resume(config_text(config)) if folder.is_begun() else None
@@ -463,6 +480,7 @@ def runner_of(
         reports_from = "first"
     clients.listen(reports_from)
     method = method_of(config, setting)
+    deliveries.clusters = lambda: cluster_ids(method)
     federation = Federation(
         clients=clients,
         method=method,

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 INIT_FROM = "init-from"
 KEEP_STATE = "keep-state"  # key of the run config: whether devices keep what they have when a run is complete
+DELIVERIES = "deliveries"  # key of the run config: how many models travel in a round, to be served
 KEYS = (
     *("config", "out", "classes", "shape", "min-nodes", "deadline", "start-wait", "state-dir", "own-vectors"),
-    *(MEMORY, INIT_FROM, KEEP_STATE),
+    *(MEMORY, INIT_FROM, KEEP_STATE, DELIVERIES),
 )
 """Keys of the run config beside those of Fielding's configs, and those that are for clients."""
 OWN = "own"  # table of the run config for the user's own code; the server only writes it down
@@ -70,6 +71,8 @@ def server_app(
     - a table ``own``: for your own code, which finds ``own.epochs`` in ``node.config``
     - ``memory-rounds``: how long devices keep samples that left the window, for methods that ask for them
     - ``keep-state``: whether devices keep what they have when the run is complete, true by default
+    - ``deliveries``: how many models a round sends to devices that are to serve them, beside those that they train or
+      test; as many as clients are asked what is new by default
 
     Devices read none of these keys: what they need comes with every order.
     """
@@ -137,6 +140,7 @@ def deployment_from(
         memory_rounds=run_config.get(MEMORY),
         keep_state=_yes_or_no(run_config, KEEP_STATE, True),
         init_from=_init_from(run_config.get(INIT_FROM)),
+        deliveries=_whole(run_config, DELIVERIES, None) if DELIVERIES in run_config else None,
     )
     device_record(settled, classes=classes, own_vectors=own_vectors, memory=deployment.memory_rounds)  # or raise now
     out = run_config.get("out")

@@ -3,11 +3,13 @@
 =============  =============================================================================================
 an order       ``config`` (ConfigRecord) with ``fielding``, the agreement, and ``order``, JSON; ``arrays`` (ArrayRecord)
                with the models that it is about: ``model``, and behind it ``model-1``, ``model-2`` if there are several;
-               ``anchor`` to be pulled toward, ``shared`` to see samples with, ``heads`` for the device's experts
+               ``anchor`` to be pulled toward, ``shared`` to see samples with, ``heads`` for the device's experts,
+               ``deliver`` to be served, with ``deliver-heads``
 a train reply  ``arrays`` with ``model``, or ``part`` if only some numbers were wanted; ``metrics`` (MetricRecord), and
                ``report`` (ConfigRecord) if there is one
 a description  ``about`` (ConfigRecord), and ``report`` if there is one
 a test         ``metrics`` (MetricRecord)
+each of these  also ``holding`` (ConfigRecord) if the device's app takes models
 a probe        ``answers`` (ConfigRecord)
 to any order   ``agreement`` (ConfigRecord) with ``speaks``, if the device does not speak that of the order
 =============  =============================================================================================
@@ -37,14 +39,17 @@ from fielding.federation.clients import Pull, TrainingPlan, Updates
 from fielding.federation.evaluation import NO_SCORES, TREATMENTS, ClientScores
 from fielding.federation.models import finite_rows
 from fielding.flower.wire.orders import (
+    LONGEST_TEXT,
     NO_LAYOUT,
     Answer,
     Asked,
+    Delivery,
     DescribeOrder,
     DescribeReply,
     EvaluateOrder,
     EvaluateReply,
     Expected,
+    Holding,
     Order,
     ProbeOrder,
     ProbeReply,
@@ -73,7 +78,8 @@ understand, a new field or a new word in one, takes a new number, and :func:`_sa
 
 - 3: the messages of ``tests/golden/agreement_3.json``
 - 4: a description may be asked for otherwise than by ``"report"``; a device that is spoken to in an agreement which it
-  does not know answers with those that it speaks, where one of 3 fails with a text
+  does not know answers with those that it speaks, where one of 3 fails with a text; models may be delivered, and a
+  device may say which one it holds
 """
 PROTOCOL = AGREEMENTS[-1]
 ANSWERS_SINCE = 4  # servers of older agreements cannot read an answer that is a list of agreements
@@ -99,6 +105,7 @@ LARGEST_LOSS = 1e30
 SHARED, PART, REFERENCE, HEADS = "shared", "part", "reference", "heads"
 AGREEMENT, SPEAKS = "agreement", "speaks"
 """Record and value by which a device says which agreements it speaks; they stay as they are in all agreements."""
+DELIVER, DELIVER_HEADS, HOLDING = "deliver", "deliver-heads", "holding"
 
 SentModels: TypeAlias = dict[tuple[object, ...], Any]
 """Models and records of models that were written already, by where the models lie in memory."""
@@ -139,6 +146,18 @@ class _Served(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=Tr
     row: Whole = 0
 
 
+class _Deliver(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    key: Annotated[str, Meta(pattern=r"^[0-9a-f]{1,64}$")]
+    version: Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{1,64}$")]
+    round: Whole
+    cluster: Annotated[int, Meta(ge=-1, le=MOST)]
+    metrics: Annotated[dict[Key, float], Meta(max_length=100)] = {}
+    pinned: bool = False
+    layout: _Layout | None = None
+    work: WorkRule | None = None
+    served: _Served | None = None
+
+
 class _Train(_Order):
     work: WorkRule
     layout: _Layout
@@ -151,17 +170,20 @@ class _Train(_Order):
     share: Annotated[float, Meta(ge=0, le=1)] | None = None
     shared: _Shared | None = None
     served: _Served | None = None
+    deliver: _Deliver | None = None
 
 
 class _Describe(_Order):
     shared: _Shared | None = None
     asks: Asked = "report"
+    deliver: _Deliver | None = None
 
 
 class _Evaluate(_Order):
     work: WorkRule
     layout: _Layout
     served: _Served | None = None
+    deliver: _Deliver | None = None
 
 
 class _Probe(_Order):
@@ -201,6 +223,11 @@ class _About(Struct, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     partition: Whole | UnsetType = UNSET
 
 
+class _Holding(Struct, kw_only=True, forbid_unknown_fields=True):
+    key: Key
+    trouble: Annotated[str, Meta(max_length=4 * LONGEST_TEXT)] = ""
+
+
 class _Report(Struct, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     number: FromOne
     n_samples: Whole = field(name="num-examples")
@@ -237,6 +264,8 @@ def order_records(order: Order, sent: SentModels | None = None, *, agreement: in
 
 def _say_as(order: Order, agreement: int) -> Order:
     """Return an order in the words of an agreement, or raise if it has none for it."""
+    if agreement < 4 and not isinstance(order, ProbeOrder):
+        order = replace(order, deliver=None)
     if agreement < 4 and isinstance(order, DescribeOrder) and order.asks != "report":
         if order.asks == "name":  # it comes with every description
             return replace(order, asks="report")
@@ -261,14 +290,42 @@ def order_parts(order: Order) -> tuple[str, dict[str, Models]]:
             body.shared = _Shared(key=view.key, layout=_layout(view.layout), work=_drop_defaults(view.work))
             models = {**models, SHARED: view.model}
     if isinstance(order, (TrainOrder, EvaluateOrder)) and isinstance(body, (_Train, _Evaluate)):
-        served = order.served
-        if served is not None:
-            heard = [None if np.isnan(one) else one for one in served.heard.tolist()]
-            body.served = _Served(heard=heard)
-            if served.heads is not None:
-                body.served.n_heads, body.served.row = len(served.heads), served.row
-                models = {**models, HEADS: served.heads.reshape(-1)}
+        body.served, heads = _served(order.served, HEADS)
+        models = {**models, **heads}
+    if not isinstance(order, ProbeOrder) and isinstance(body, (_Train, _Describe, _Evaluate)):
+        body.deliver, brought = _deliver(order.deliver)
+        models = {**models, **brought}
     return msgspec.json.encode(body, enc_hook=_encode_number).decode(), models
+
+
+def _served(served: ServedView | None, name: str) -> tuple[_Served | None, dict[str, Models]]:
+    """Return what experts need, as JSON holds it, and the heads that go with it, under a name."""
+    if served is None:
+        return None, {}
+    body = _Served(heard=[None if np.isnan(one) else one for one in served.heard.tolist()])
+    if served.heads is None:
+        return body, {}
+    body.n_heads, body.row = len(served.heads), served.row
+    return body, {name: served.heads.reshape(-1)}
+
+
+def _deliver(delivery: Delivery | None) -> tuple[_Deliver | None, dict[str, Models]]:
+    """Return a version that is delivered, as JSON holds it, and the models that go with it."""
+    if delivery is None:
+        return None, {}
+    body = _Deliver(
+        key=delivery.key,
+        version=delivery.version,
+        round=delivery.round_index,
+        cluster=delivery.cluster,
+        metrics=dict(delivery.metrics),
+        pinned=delivery.is_pinned,
+    )
+    if delivery.model is None or delivery.layout is None:
+        return body, {}
+    body.layout, body.work = _layout(delivery.layout), _drop_defaults(delivery.work)
+    body.served, heads = _served(delivery.served, DELIVER_HEADS)
+    return body, {DELIVER: delivery.model, **heads}
 
 
 def _body(order: Order, common: dict[str, Any]) -> tuple[_Order, dict[str, Models]]:
@@ -367,6 +424,13 @@ def check_agreement(agreement: object) -> None:
         )
 
 
+def agreement_of(records: "RecordDict") -> int:
+    """Return the agreement of an order that this release speaks, or raise."""
+    agreement = _values(records, "config").get("fielding")
+    check_agreement(agreement)
+    return int(str(agreement))
+
+
 def foreign_agreement(records: "RecordDict") -> object | None:
     """Return the agreement of an order if this release does not speak it but can say so; None for all other orders."""
     agreement = _values(records, "config").get("fielding")
@@ -404,39 +468,42 @@ def spoken_in(text: str) -> tuple[int, ...] | None:
 
 def order_from(records: "RecordDict", verb: Verb) -> Order:
     """Return the order that a device got, or raise if it is none that this release understands."""
+    agreement_of(records)
     config = _values(records, "config")
-    check_agreement(config.get("fielding"))
     text = config.get("order")
     if not isinstance(text, str) or len(text) > LONGEST_JSON or config.keys() - {"fielding", "order", REFERENCE}:
         raise InputError("the config of an order must hold 'fielding', 'order' as JSON and perhaps 'reference'")
     if verb == "describe":
         body = _parse(text, _Describe)
-        view = _view(records, config, body.shared)
-        _check_models(records, ({SHARED} if view is not None and view.model is not None else set()), {"config"})
-        return DescribeOrder(**_common(body), confirmed=body.confirmed, shared=view, asks=body.asks)
+        view, delivery = _view(records, config, body.shared), _delivery(records, body.deliver, in_order=False)
+        _check_models(records, _shared_of(view) | _delivered_of(delivery), {"config"})
+        return DescribeOrder(**_common(body), confirmed=body.confirmed, shared=view, asks=body.asks, deliver=delivery)
     if verb == "evaluate":
         test = _parse(text, _Evaluate)
         model = named_model(records, "model", None) if "model" in model_names(records) else None
         served = _served_view(records, test.served, None if model is None else model.size)
-        _check_models(records, {"model"} | _heads_of(served), {"config"})
+        delivery = _delivery(records, test.deliver)
+        _check_models(records, {"model"} | _heads_of(served) | _delivered_of(delivery), {"config"})
         if model is None:
             raise InputError("an order to test lacks its 'model'")
         layout = checked_layout(test.layout, model.size)
-        return EvaluateOrder(**_common(test), model=model, layout=layout, work=test.work, served=served)
+        return EvaluateOrder(
+            **_common(test), model=model, layout=layout, work=test.work, served=served, deliver=delivery
+        )
     if verb == "probe":
         return _probe_order(records, _parse(text, _Probe))
     return _train_order(records, config, _parse(text, _Train))
 
 
 def _train_order(records: "RecordDict", config: Mapping[str, object], body: _Train) -> TrainOrder:
-    names = model_names(records) - {"anchor", SHARED, HEADS}
+    names = model_names(records) - {"anchor", SHARED, HEADS, DELIVER, DELIVER_HEADS}
     models = _read_models(records, names)
     served = _served_view(records, body.served, models.shape[1])
-    view = _view(records, config, body.shared)
-    beside = _heads_of(served) | ({"anchor"} if body.pull else set())
-    _check_models(
-        records, names | beside | ({SHARED} if view is not None and view.model is not None else set()), {"config"}
-    )
+    view, delivery = _view(records, config, body.shared), _delivery(records, body.deliver)
+    beside = _heads_of(served) | _shared_of(view) | _delivered_of(delivery) | ({"anchor"} if body.pull else set())
+    _check_models(records, names | beside, {"config"})
+    if delivery is not None and delivery.model is None and len(models) > 1:
+        raise InputError(f"an order of {len(models)} models delivers one of them; send it along")
     if body.rates is not None and len(body.rates) != len(models):
         raise InputError(f"an order has {len(models)} models and {len(body.rates)} factors on rates; send as many")
     none = np.zeros(1, dtype=np.int64)
@@ -463,17 +530,61 @@ def _train_order(records: "RecordDict", config: Mapping[str, object], body: _Tra
         work=body.work,
         shared=view,
         served=served,
+        deliver=delivery,
     )
 
 
-def _served_view(records: "RecordDict", body: _Served | None, n_numbers: int | None) -> ServedView | None:
+def _delivery(records: "RecordDict", body: _Deliver | None, *, in_order: bool = True) -> Delivery | None:
+    """Return the version that comes with an order; without a model of its own it is that of the order."""
+    if body is None:
+        return None
+    told = Delivery(
+        key=body.key,
+        version=body.version,
+        round_index=body.round,
+        cluster=body.cluster,
+        metrics=body.metrics,
+        is_pinned=body.pinned,
+    )
+    if DELIVER not in model_names(records):
+        if not in_order:
+            raise InputError("a model is delivered, but none came along; send 'deliver'")
+        return told
+    if body.layout is None or body.work is None:
+        raise InputError("a model that is delivered lacks its 'layout' or the rule of 'work'")
+    model = named_model(records, DELIVER, None)
+    if not np.isfinite(model).all():
+        raise InputError("a model that is delivered holds NaN or infinity; deliver another version")
+    return replace(
+        told,
+        model=model,
+        layout=checked_layout(body.layout, model.size),
+        work=body.work,
+        served=_served_view(records, body.served, model.size, DELIVER_HEADS),
+    )
+
+
+def _delivered_of(delivery: Delivery | None) -> set[str]:
+    if delivery is None or delivery.model is None:
+        return set()
+    has_heads = delivery.served is not None and delivery.served.heads is not None
+    return {DELIVER, DELIVER_HEADS} if has_heads else {DELIVER}
+
+
+def _shared_of(view: SharedView | None) -> set[str]:
+    return {SHARED} if view is not None and view.model is not None else set()
+
+
+def _served_view(
+    records: "RecordDict", body: _Served | None, n_numbers: int | None, name: str = HEADS
+) -> ServedView | None:
     """Return what the experts of a device need, or raise if it does not fit the model of an order."""
     if body is None:
         return None
     heard = np.array([np.nan if one is None else one for one in body.heard])
     if not body.n_heads:
         return ServedView(heard=heard)
-    flat = named_model(records, HEADS, None) if HEADS in model_names(records) else np.empty(0, dtype=np.float32)
+    flat = named_model(records, name, None) if name in model_names(records) else np.empty(0, dtype=np.float32)
     if not flat.size or flat.size % body.n_heads or flat.size // body.n_heads > (n_numbers or 0):
         raise InputError(f"{body.n_heads} heads of an order have {flat.size} numbers; send as many of each")
     if body.row >= body.n_heads:
@@ -551,12 +662,15 @@ def _read_models(records: "RecordDict", names: frozenset[str]) -> Models:
 # ---- replies -------------------------------------------------------------------------------------------------------
 
 
-def reply_records(reply: Reply) -> "RecordDict":
-    """Return a reply as Flower sends it."""
+def reply_records(reply: Reply, *, agreement: int = PROTOCOL) -> "RecordDict":
+    """Return a reply as Flower sends it, in the words of the agreement of its order."""
     from flwr.app import ConfigRecord, MetricRecord, RecordDict
 
+    if agreement < 4 and not isinstance(reply, ProbeReply):
+        reply = replace(reply, holding=None)
     if isinstance(reply, EvaluateReply):
-        return RecordDict({"metrics": MetricRecord(dict(_test_metrics(reply.scores)))})
+        tested = RecordDict({"metrics": MetricRecord(dict(_test_metrics(reply.scores)))})
+        return _with_holding(tested, reply.holding)
     if isinstance(reply, ProbeReply):
         values = reply.values.astype("<f8").tobytes()
         return RecordDict({"answers": ConfigRecord({"sizes": reply.sizes.tolist(), "values": values})})
@@ -580,6 +694,16 @@ def reply_records(reply: Reply) -> "RecordDict":
         records["report"] = record
     if reply.holds is not None:
         records[SHARED] = ConfigRecord({"holds": reply.holds})
+    return _with_holding(records, reply.holding)
+
+
+def _with_holding(records: "RecordDict", holding: Holding | None) -> "RecordDict":
+    """Return the records of a reply with what it says of models that are delivered."""
+    from flwr.app import ConfigRecord
+
+    if holding is not None:
+        trouble = {"trouble": holding.trouble} if holding.trouble else {}
+        records[HOLDING] = ConfigRecord({"key": holding.key, **trouble})
     return records
 
 
@@ -630,10 +754,16 @@ def reply_from(records: "RecordDict", verb: Verb, expected: Expected) -> Answer:
             return _probe_reply(records)
         report = _report(records, expected)
         if verb == "describe" or "about" in records:
-            _check_names(records, {"about"}, {"report", SHARED})
+            _check_names(records, {"about"}, {"report", SHARED, HOLDING})
             about = _convert(_values(records, "about"), _About, "about")
             partition = None if about.partition is UNSET else about.partition
-            return DescribeReply(n_samples=about.n_samples, report=report, partition=partition, holds=_holds(records))
+            return DescribeReply(
+                n_samples=about.n_samples,
+                report=report,
+                partition=partition,
+                holds=_holds(records),
+                holding=_holding(records),
+            )
         return _train_reply(records, report, expected)
     except Exception as error:  # no device can stop the server, whatever it sends
         return Refusal(reason="failed", text=one_line(error), report=report)
@@ -654,7 +784,7 @@ def most_bytes(verb: Verb, expected: Expected) -> int:
 
 
 def _train_reply(records: "RecordDict", report: Report | None, expected: Expected) -> TrainReply:
-    _check_names(records, {"arrays", "metrics"}, {"report", SHARED})
+    _check_names(records, {"arrays", "metrics"}, {"report", SHARED, HOLDING})
     metrics = _convert(_values(records, "metrics"), _Trained, "metrics")
     is_part = model_names(records) == {PART}
     _check_models(records, {PART if is_part else "model"}, set(records))
@@ -680,7 +810,7 @@ def _train_reply(records: "RecordDict", report: Report | None, expected: Expecte
         n_parameters=0,
         learning_rate=0.0,
     )
-    return TrainReply(updates=updates, is_part=is_part, report=report, holds=_holds(records))
+    return TrainReply(updates=updates, is_part=is_part, report=report, holds=_holds(records), holding=_holding(records))
 
 
 def _loss(loss: float, key: str) -> float:
@@ -703,8 +833,8 @@ def _probe_reply(records: "RecordDict") -> ProbeReply:
 
 
 def _evaluate_reply(records: "RecordDict", expected: Expected) -> EvaluateReply:
-    _check_names(records, {"metrics"})
-    given = _values(records, "metrics")
+    _check_names(records, {"metrics"}, {HOLDING})
+    holding, given = _holding(records), _values(records, "metrics")
     own, own_served = _own_metrics(given, OWN_METRIC), _own_metrics(given, f"served-{OWN_METRIC}")
     metrics = _convert(given, _Tested, "metrics")
 
@@ -738,8 +868,8 @@ def _evaluate_reply(records: "RecordDict", expected: Expected) -> EvaluateReply:
             also["served"], expert_weights=weights, expert_losses=losses, expert_correct=right, metrics=own_served
         )
     if not metrics.n_test:
-        return EvaluateReply(scores=NO_SCORES)
-    return EvaluateReply(scores=replace(plain, also=also, metrics=own))
+        return EvaluateReply(scores=NO_SCORES, holding=holding)
+    return EvaluateReply(scores=replace(plain, also=also, metrics=own), holding=holding)
 
 
 def _own_metrics(given: dict[str, Any], prefix: str) -> dict[str, Vector]:
@@ -797,6 +927,14 @@ def _holds(records: "RecordDict") -> str | None:
     return _convert(holds["holds"], Key, "holds")
 
 
+def _holding(records: "RecordDict") -> Holding | None:
+    """Return what a device says of models that are delivered; None if it says nothing of them."""
+    if HOLDING not in records:
+        return None
+    found = _convert(_values(records, HOLDING), _Holding, HOLDING)
+    return Holding(key=found.key, trouble=one_line(found.trouble))
+
+
 # ---- records -------------------------------------------------------------------------------------------------------
 
 
@@ -817,7 +955,7 @@ def _parse(text: str, kind: type[Read]) -> Read:
         found, raw = msgspec.json.decode(text, type=kind), msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise InputError(f"an order is not as it should be: {one_line(error)}") from None
-    for one in (raw, raw.get("shared") or {}):
+    for one in (raw, raw.get("shared") or {}, raw.get("deliver") or {}):
         _check_words(one.get("work"), WorkRule)
     return found
 

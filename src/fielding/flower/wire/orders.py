@@ -121,6 +121,53 @@ class ServedView:
         return np.concatenate([body, self.heads], axis=1), np.array([self.row])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Delivery:
+    """A version of its cluster's model that a device is to serve from now on (docs/flower.md).
+
+    Parameters
+    ----------
+    key
+        What names all that serves by its content: a device that holds it is not sent it again.
+    version, round_index, cluster
+        Its name in the run folder, the round at whose end it was made, and of which cluster it is; -1: of all clients.
+    metrics
+        How it did when it was tested, if that is known.
+    is_pinned
+        Whether an operator chose it in place of the newest.
+    model, layout, work, served
+        The model, as in the orders; None: they are those of the order that it comes with.
+    """
+
+    key: str
+    version: str
+    round_index: int
+    cluster: int
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    is_pinned: bool = False
+    model: Models | None = None
+    layout: Layout | None = None
+    work: WorkRule | None = None
+    served: ServedView | None = None
+
+    @property
+    def n_bytes(self) -> int:
+        """Number of bytes of its arrays that travel with it."""
+        heads = None if self.model is None or self.served is None else self.served.heads
+        return sum(0 if one is None else one.nbytes for one in (self.model, heads))
+
+
+def served_view(models: Models, row: int, heard: Vector | None, *, n_shared: int) -> ServedView | None:
+    """Return what the experts of a client need that one of some models serves; None if it has none.
+
+    ``n_shared``: how many numbers at the beginning of a model all clusters share.
+    """
+    if heard is None:
+        return None
+    has_heads = n_shared > 0 and len(models) > 1
+    return ServedView(heard=heard, heads=models[:, n_shared:] if has_heads else None, row=row)
+
+
 def digest_of(numbers: npt.NDArray[np.generic]) -> str:
     """Return a short name of an array, by its content."""
     return blake2b(np.ascontiguousarray(numbers).tobytes(), digest_size=8).hexdigest()
@@ -147,6 +194,8 @@ class TrainOrder:
         The model that all devices see their samples with, as far as this one lacks it; None if there is none.
     served
         What its experts need; None if it has none.
+    deliver
+        The model that the device is to serve, if it lacks it.
     """
 
     verb: ClassVar[Verb] = "train"
@@ -161,6 +210,7 @@ class TrainOrder:
     observe: Mapping[str, Json] = field(default_factory=dict)
     shared: SharedView | None = None
     served: ServedView | None = None
+    deliver: Delivery | None = None
 
     @property
     def share(self) -> float | None:
@@ -191,6 +241,7 @@ class DescribeOrder:
     observe: Mapping[str, Json] = field(default_factory=dict)
     shared: SharedView | None = None
     asks: Asked = "report"
+    deliver: Delivery | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -207,6 +258,7 @@ class EvaluateOrder:
     work: WorkRule
     observe: Mapping[str, Json] = field(default_factory=dict)
     served: ServedView | None = None
+    deliver: Delivery | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -289,6 +341,18 @@ class Report:
         return np.zeros(n_features, dtype=np.float32) if self.is_silent else self.representation
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """What a device says of the models that are delivered to it; one whose app has no use for them says nothing.
+
+    ``key``: of the newest that it has on disk, empty if it has none. ``trouble``: why the app refused it just now, one
+    line; empty if it did not.
+    """
+
+    key: str
+    trouble: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainReply:
     """A job that was done.
@@ -301,6 +365,7 @@ class TrainReply:
     is_part: bool = False
     report: Report | None = None
     holds: str | None = None
+    holding: Holding | None = None
 
     @property
     def n_samples(self) -> int:
@@ -320,6 +385,7 @@ class DescribeReply:
     report: Report | None = None
     partition: int | None = None
     holds: str | None = None
+    holding: Holding | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -327,6 +393,7 @@ class EvaluateReply:
     """How a model does on a client's test samples: a slice of one client, empty if it has none."""
 
     scores: ClientScores
+    holding: Holding | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
