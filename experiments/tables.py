@@ -10,7 +10,7 @@ from fielding.atomic import replaced_file
 
 Table = dict[str, Json]
 """A config, or a part of one, as TOML has it."""
-END = "<!-- end of what was measured -->"
+END = "<!-- end -->"
 """Ends the part of a page that a program writes; what stands before and after it is by hand."""
 WIDTH = 100  # columns of Markdown text
 _KEPT = re.compile(r"\s*([|#>]|<!--|```|!\[)")  # tables, headings, quotes, marks, fences and images stay on their lines

@@ -27,7 +27,7 @@ from experiments.peers.rows import rows_on
 from experiments.peers.tuning import read_choices, tune, untuned, write_choices
 from experiments.tables import markdown, write_measured
 
-BEGIN = "<!-- measured: written by python -m experiments.peers; what stands before and after is by hand -->"
+BEGIN = "<!-- measured by experiments.peers -->"
 PAGES = Path("docs/results")
 
 

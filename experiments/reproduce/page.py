@@ -13,7 +13,7 @@ from experiments.tables import END, markdown, write_measured
 from fielding.atomic import replaced_file
 from fielding.errors import InputError
 
-BEGIN = "<!-- measured: written by python -m experiments.reproduce; what stands before and after is by hand -->"
+BEGIN = "<!-- measured by experiments.reproduce -->"
 PAGES = Path("docs/results/reproduce")
 VERDICTS = (
     "agrees",

@@ -182,11 +182,16 @@ def test_latex_has_what_clients_are_served_where_a_method_has_experts(tmp_path: 
 
 
 def test_latex_says_which_letters_need_another_program(summary: Any) -> None:
-    assert "xelatex" not in latex_table(renamed(summary, "ifca", "Größe"))
+    assert "xelatex" not in latex_table(renamed(summary, "ifca", "Größe \u2013 τ ≥ 1"))
 
-    needed = latex_table(renamed(summary, "ifca", "τ 名")).splitlines()[1]
+    needed = latex_table(renamed(summary, "ifca", "ℵ 名")).splitlines()[1]
 
-    assert needed == "% Needs xelatex or lualatex and a font that has: τ 名"
+    assert needed == "% Needs xelatex or lualatex and a font that has: ℵ 名"
+
+
+def test_latex_does_not_ask_for_letters_that_only_comments_have(summary: Any) -> None:
+    assert "xelatex" in latex_table(renamed(summary, "global", "名"))  # the reference stands in a row, too
+    assert "xelatex" not in latex_table(renamed(summary, "global", "θ"))  # and, as it is, in a comment
 
 
 def test_speedup_has_an_interval_from_three_seeds_on_and_tells_how_many(tmp_path: Path) -> None:
@@ -241,6 +246,7 @@ def test_where_no_run_is_finished_nothing_is_said_of_means(summary: Any) -> None
         ("a & b", r"a \& b", "a &amp; b"),
         ("a|b", r"a\textbar{}b", r"a\|b"),
         ("50 %", r"50 \%", "50 %"),
+        ("τ ≤ 1", r"$\tau$ $\le$ 1", "τ ≤ 1"),
         (r"\input{x}", r"\textbackslash{}input\{x\}", r"\\input{x}"),
         ("$x^2$ #1 ~", r"\$x\textasciicircum{}2\$ \#1 \textasciitilde{}", r"$x^2$ \#1 \~"),
         ("<script>", r"\textless{}script\textgreater{}", "&lt;script&gt;"),

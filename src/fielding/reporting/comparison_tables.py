@@ -43,8 +43,17 @@ _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", "±": r"$\pm$", "[": "{[}", "]": "{]}", "*": "{*}",
+    "\u03b1": r"$\alpha$", "\u03b2": r"$\beta$", "\u03b3": r"$\gamma$", "\u03b4": r"$\delta$",
+    "\u03b5": r"$\varepsilon$", "\u03b7": r"$\eta$", "\u03b8": r"$\theta$", "\u03bb": r"$\lambda$",
+    "\u03bc": r"$\mu$", "\u00b5": r"$\mu$",
+    "\u03c1": r"$\rho$", "\u03c3": r"$\sigma$", "\u03c4": r"$\tau$", "\u03c6": r"$\varphi$", "\u03c9": r"$\omega$",
+    "\u0394": r"$\Delta$", "\u03a3": r"$\Sigma$", "\u221e": r"$\infty$", "\u2264": r"$\le$", "\u2265": r"$\ge$",
+    "\u2260": r"$\ne$", "\u2248": r"$\approx$", "\u00d7": r"$\times$", "\u2212": "$-$", "\u2192": r"$\to$",
 }  # fmt: skip
-_LATIN = frozenset("ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜÝßàáâãäåæçèéêëìíîïñòóôõöøùúûüýÿ")  # letters that every LaTeX sets
+_DASHES_AND_QUOTES = "\u2013\u2014\u2018\u2019\u201c\u201d\u2026"
+_LATIN = frozenset(
+    "ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜÝßàáâãäåæçèéêëìíîïñòóôõöøùúûüýÿ" + _DASHES_AND_QUOTES
+)  # any LaTeX sets these
 _MARKDOWN = {**{one: f"\\{one}" for one in r"\`*_[]|~#!"}, "&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _PLAIN = ("n_seeds", "reference", "target_of", "n_targets")
 """What the CSV file of means tells of a method besides figures."""
@@ -145,7 +154,8 @@ def latex_table(summary: Row) -> str:
             "",
         ]
     )
-    rare = sorted({one for one in table if not one.isascii() and one not in _LATIN})
+    printed = "".join(line for line in table.splitlines() if not line.startswith("%"))
+    rare = sorted({one for one in printed if not one.isascii() and one not in _LATIN})
     fonts = [f"% Needs xelatex or lualatex and a font that has: {' '.join(rare)}"] if rare else []
     return "\n".join([r"% Needs \usepackage{booktabs} and \usepackage{graphicx}.", *fonts, table])
 
