@@ -5,6 +5,7 @@
 - A link to a file outside docs/ leads to a copy of the file within the site; one to a folder becomes plain text.
 - Lists and tables may follow a paragraph without an empty line, as on a code host.
 - Drawings are put into the page, so that they follow its colours.
+- A figure and its interval stay on one line.
 - Roles of docstrings (``:class:``) are left out: mkdocstrings shows what they name.
 """
 
@@ -105,10 +106,10 @@ def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str:
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, **_: Any) -> str:
-    """Put the drawings into the page, and take the roles of docstrings out."""
+    """Put the drawings into the page, take the roles of docstrings out, and keep ``1.0 ± 0.5`` on one line."""
 
     def drawn(found: re.Match[str]) -> str:
         path = posixpath.normpath(posixpath.join(posixpath.dirname(page.file.dest_uri), found[1]))
         return (Path(config.docs_dir) / path).read_text("utf-8")
 
-    return DRAWING.sub(drawn, ROLE.sub("", html))
+    return DRAWING.sub(drawn, ROLE.sub("", html).replace(" ± ", "&nbsp;±&nbsp;"))
