@@ -27,6 +27,8 @@ from fielding.methods import METHODS, method_options
 from fielding.traces.scenarios import SCENARIOS, scenario_options
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "config.md"
+SOME = 10_000
+"""Upper bounds from here on only keep mistakes out, as do lower bounds alone: the page leaves them out."""
 MOST_NAMES = 6
 """Keys with more known names than this name parts, which have tables of their own."""
 
@@ -61,11 +63,11 @@ def limits(one: Key) -> str:
     rule = one.rule
     if rule.choices is not None and len(rule.choices) > MOST_NAMES:
         return ""
+    has_range = rule.high is not None and rule.high < SOME
     bounds = [
-        f"{rule.low:,} to {rule.high:,}" if rule.low is not None and rule.high is not None else "",
-        f"above {rule.above:g}" if rule.above is not None else "",
-        f"at least {rule.low:g}" if rule.low is not None and rule.high is None else "",
-        f"at most {rule.high:g}" if rule.high is not None and rule.low is None else "",
+        f"{rule.low:g} to {rule.high:g}" if has_range and rule.low is not None else "",
+        f"above {rule.above:g}" if has_range and rule.above is not None else "",
+        f"at most {rule.high:g}" if has_range and rule.low is None else "",
     ]
     return ", ".join(filter(None, (*bounds, *sorted(rule.choices or ()))))
 
