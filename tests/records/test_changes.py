@@ -30,7 +30,7 @@ from fielding.records.changes import (
 )
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "changes.md"
-FLOWER_KEYS = ("deadline", "min-nodes", "start-wait", "memory-rounds", "deliveries", "strategy")
+FLOWER_KEYS = ("classes", "deadline", "min-nodes", "start-wait", "memory-rounds", "deliveries", "strategy")
 ACCEPTED: list[tuple[str, Json]] = [
     ("rounds", 300),
     ("training.learning_rate", 0.5),

@@ -16,6 +16,7 @@ SIMULATOR, FLOWER = "simulator", "flower"  # as the manifest names the engine; t
 FREE = ("workers", "stop_at_accuracy", "stop_at_time_s", "checkpoint")
 """Keys and sections that the manifest leaves out: no round depends on them, so a change is not even recorded."""
 CHANGES, RUN_CONFIG = "changes", "run_config"
+CLASSES = "classes"  # of the manifest: their names; on Flower also a setting, how many there are
 STRATEGY = "strategy"  # of Flower, in place of an aggregation of Fielding's; named as if it were a key
 
 
@@ -125,6 +126,11 @@ RULES = (
     ),
     Rule(keys=("own.*",), note="settings of your own code"),
     Rule(
+        keys=(CLASSES,),
+        note="Flower's run config alone: more of them, with models of ours, `fielding`, `global` or `flash`, and "
+        '`representation = "label"`; last layers grow',
+    ),
+    Rule(
         keys=("deadline", "min-nodes", "start-wait", "memory-rounds", "deliveries", STRATEGY),
         note="Flower's run config alone",
     ),
@@ -176,6 +182,8 @@ def settings_of(manifest: Mapping[str, Json]) -> dict[str, Json]:
     own = _table(manifest.get("own"))
     found |= _table(own.get("settings"))
     found |= {} if own.get("aggregation") is None else {STRATEGY: own["aggregation"]}
+    if RUN_CONFIG in manifest and isinstance(classes := manifest.get(CLASSES), list):
+        found[CLASSES] = len(classes)
     return found | _table(manifest.get(RUN_CONFIG))
 
 
@@ -217,7 +225,7 @@ def change_settings(
         before[one.key] = one.old
     after = settings_of(now)
     if RUN_CONFIG not in stored:  # an older version did not write it down
-        after = {key: value for key, value in after.items() if key not in _table(now.get(RUN_CONFIG))}
+        after = {key: value for key, value in after.items() if key not in (CLASSES, *_table(now.get(RUN_CONFIG)))}
     new = []
     for key in dict.fromkeys([*before, *after]):
         if _same(old := before.get(key), value := after.get(key)):
@@ -238,6 +246,8 @@ def _why_not(
         return why
     if key == "rounds" and isinstance(value, int) and value < n_done:
         return f"{n_done} are done"
+    if key == CLASSES and isinstance(value, int) and isinstance(old := before.get(key), int) and value < old:
+        return "a class list can only grow"
     if key == "rounds" and engine == SIMULATOR and before.get("training.rehearsal"):
         return "training.rehearsal is on, and what clients rehearse is known by its place in the data"
     if key in ("training.learning_rate", "training.batch_size") and stored.get("shared_model") == "pool":

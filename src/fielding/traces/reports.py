@@ -72,7 +72,10 @@ class ReportStream:
 def gather_reports(
     reports: Iterable[tuple[int, ReportBatch]], *, kind: Kind, features: tuple[str, ...] = ()
 ) -> ReportStream:
-    """Return reports that come one step after the other as one stream in memory, or raise if there is none."""
+    """Return reports that come one step after the other as one stream in memory, or raise if there is none.
+
+    Those of a shorter class list are padded with zeros.
+    """
     steps: list[Counts] = []
     ids: list[ClientId] = []
     rows: list[Floats] = []
@@ -82,6 +85,10 @@ def gather_reports(
         rows.append(batch.representations)
     if not ids:
         raise InputError("there is no report at all; at least one client must have data")
+    width = max(one.shape[1] for one in rows)
+    for at, one in enumerate(rows):
+        if one.shape[1] < width:
+            rows[at] = np.concatenate([one, np.zeros((one.shape[0], width - one.shape[1]), dtype=one.dtype)], axis=1)
     distinct = list(dict.fromkeys(ids))
     place = {client_id: at for at, client_id in enumerate(distinct)}
     codes = np.fromiter((place[client_id] for client_id in ids), dtype=np.int32, count=len(ids))

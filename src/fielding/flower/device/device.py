@@ -68,6 +68,7 @@ from fielding.flower.wire.orders import (
     ProbeOrder,
     ProbeReply,
     Reply,
+    Report,
     ServedView,
     TrainOrder,
     TrainReply,
@@ -125,7 +126,7 @@ class Device:
         holding = self._deliver(order, store, here, state)
         if isinstance(order, EvaluateOrder):
             return replace(self._test(order, store, state), holding=holding)
-        report = state.report if state.number > order.confirmed else None
+        report = self._widened(state.report) if state.number > order.confirmed else None
         holds = confirmation(view, shared) if self.rule.needs_model else None
         if isinstance(order, TrainOrder):
             updates = self._train(order, store, replace(here, since=state.round_index), state)
@@ -212,6 +213,19 @@ class Device:
             write_state(here.folder, after, state)
         return after
 
+    def _widened(self, report: Report | None) -> Report | None:
+        """Return a report that may be older than the class list with a share of zero for each class that came later."""
+        is_shares = self.rule.detector is None and self.rule.representation is None and self._own.describe is None
+        if report is None or not is_shares or not 0 < report.representation.size < self.rule.n_classes:
+            return report
+        extra = self.rule.n_classes - report.representation.size
+        return replace(report, representation=np.pad(report.representation, (0, extra)))
+
+    def _read_served(self, here: DeviceNode, order: Order) -> HeldModel | None:
+        """Return the model that served this device before an order; None also if it knows fewer classes than now."""
+        held = read_served(here.folder, order)
+        return None if held is None or held.work.classes < self.rule.n_classes else held
+
     def _store(self, kept: Kept, files: SampleFiles, *, first: int) -> DeviceStore:
         return DeviceStore(kept, files, self.rule, first=first, references=self._references)
 
@@ -224,7 +238,7 @@ class Device:
         """
         new, known = coming.training(), state.window().training()
         n_left = int((known.rounds < first).sum() + (new.rounds < first).sum())
-        held = read_served(here.folder, order) if known.y.size and (new.y.size or n_left) else None
+        held = self._read_served(here, order) if known.y.size and (new.y.size or n_left) else None
         if held is None or held.served is None:
             return state.experts
         store = self._store(state.kept.join(coming), files, first=state.first)
@@ -245,7 +259,7 @@ class Device:
 
         def errors(rows: Counts) -> Vector:
             """Return where the model that served this device before the order errs on rows; NaN without one."""
-            served = read_served(here.folder, order) if rows.size else None
+            served = self._read_served(here, order) if rows.size else None
             if served is None:
                 return np.full(rows.size, np.nan)
             runtime = self.runtime(served.layout, served.work, store, seed=order.seed)

@@ -41,6 +41,7 @@ from fielding.engine.runner import Rules, Runner, Watch, under
 from fielding.errors import CheckpointError, InputError, OptionError, echo
 from fielding.federation.aggregation import Aggregator
 from fielding.federation.report_budget import usual_budget
+from fielding.flower.server.class_growth import check_growth, grow_classes, grow_labels
 from fielding.flower.server.clients import FlowerClients, OrderBook, UnansweredRoundError
 from fielding.flower.server.contacts import Presence
 from fielding.flower.server.delivering import Deliveries
@@ -50,10 +51,10 @@ from fielding.flower.server.sharing import sharing_of
 from fielding.flower.wire.orders import NO_REPORT, DescribeOrder, Expected, WorkRule
 from fielding.methods import MethodSetting
 from fielding.methods.method import Grows, cluster_ids
-from fielding.records.changes import FLOWER, FREE, RUN_CONFIG
+from fielding.records.changes import CLASSES, FLOWER, FREE, RUN_CONFIG
 from fielding.records.container import Contents, read_contents, write_contents
 from fielding.records.model_file import read_model
-from fielding.records.run_checkpoint import DRIVER
+from fielding.records.run_checkpoint import DRIVER, RunCheckpoint
 from fielding.records.run_folder import RunFolder, check_changes, check_free, claim_folder, n_committed, read_manifest
 from fielding.records.versions import ModelVersions
 from fielding.reporting.report_page import report_page
@@ -293,6 +294,7 @@ class Deployment:
         """Return the part of a manifest that tells what was set, in the config and beside it."""
         return {
             "config": dict(table),
+            CLASSES: [str(at) for at in range(self.classes)],
             RUN_CONFIG: {
                 "deadline": self.patience.deadline_s,
                 "min-nodes": self.presence.min_nodes,
@@ -345,7 +347,6 @@ class RunSetup:
                 "system": platform.system(),
                 "numpy": metadata.version("numpy"),
             },
-            "classes": [str(at) for at in range(deployment.classes)],
             "seed": self.config.seed,
             **deployment.settings(table),
             "engine": FLOWER,
@@ -466,7 +467,7 @@ def runner_of(
         deliveries=deliveries,
         clock=clock,
     )
-    found = folder.resume(config_text(config)) if folder.is_begun() else None
+    found = _resume(folder, setup, deployment) if folder.is_begun() else None
     if not folder.is_begun():
         folder.begin(config_text(config))
     for change in folder.changes:
@@ -498,9 +499,25 @@ def runner_of(
     runner = Runner(federation, folder, layout=setup.layout, method_name=config.method.name, rules=rules)
     if found is not None:
         runner.restore(found)
+        if setup.expected.n_features == deployment.classes:
+            grow_labels(method, deployment.classes)
     if not isinstance(method, Grows):
         clients.close()
     return runner
+
+
+def _resume(folder: RunFolder, setup: RunSetup, deployment: Deployment) -> RunCheckpoint | None:
+    """Return the last committed round of a run, its models with as many classes as there are now; None without one."""
+    stored = read_manifest(folder.path).get(CLASSES)
+    has_grown = isinstance(stored, list) and len(stored) != deployment.classes
+    if has_grown:
+        is_label = setup.expected.n_features == deployment.classes or kind_of(setup.config).reports_from == "nobody"
+        check_growth(setup.config.method.name, has_own_model=deployment.first_model is not None, is_label=is_label)
+    config = config_text(setup.config)
+    found = folder.resume(config, compared=("n_numbers", "initial_blake2b") if has_grown else ())
+    if found is None or found.layout == setup.layout:
+        return found
+    return grow_classes(found, setup.layout, deployment.classes)
 
 
 def _n_shared(setup: RunSetup, deployment: Deployment) -> int:
@@ -586,7 +603,7 @@ def run_deployment(
         run_id = stored.get("run_id")  # devices keep their state by it
         setup = set_up_run(started, config, run_id=run_id if isinstance(run_id, str) and run_id else uuid.uuid4().hex)
         init_model = keep_init_model(deployment.init_from, out, setup.layout, is_begun=bool(stored))
-        if init_model is not None:
+        if init_model is not None and init_model.size == setup.layout.size:  # else its classes have grown
             setup = replace(setup, initial=init_model)
         folder = RunFolder(out, setup.manifest(table, deployment), kind=setup.expected.kind, lock=lock)
         try:
