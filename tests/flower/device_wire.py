@@ -23,7 +23,7 @@ from fielding.flower.wire.orders import Answer, Expected, Order, Refusal, TrainR
 from fielding.records.logs import Logs
 from fielding.records.run_folder import EVENTS, ROUNDS
 from fielding.runtime.own_code import DeviceNode, Samples
-from fielding.simulation.assembly import Own, Simulation, assemble
+from fielding.simulation.assembly import Own, Simulation, assemble, simulated_noise
 from tests.simulation.run_cases import Table
 
 HIDDEN_HEARTBEAT_S = 1e300
@@ -146,8 +146,13 @@ def _device(simulation: Simulation, client: int, rule: DeviceRule, folder: Path,
         is_test = windows.pool.is_test()[schedule.sample[rows[is_new]]]
         return Samples(x, y, is_test=is_test, rounds=arrivals[is_new])
 
-    own = OwnCode(load_data=load, on_model=on_model)
-    return Device(DeviceNode(partition=client, config={}, folder=folder), rule, own)
+    noise = simulated_noise(simulation.config.seed, schedule.client_ids)  # else no two runs would be the same
+    return Device(
+        DeviceNode(partition=client, config={}, folder=folder),
+        rule,
+        OwnCode(load_data=load, on_model=on_model),
+        noise_of=lambda _me, round_index: noise(client, round_index),
+    )
 
 
 def rule_of(deployment: Deployment) -> DeviceRule:

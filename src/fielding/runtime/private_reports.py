@@ -25,6 +25,9 @@ NoiseOf: TypeAlias = Callable[[int, int], RandomWords]
 """Returns the random words for the report of a client, by position, in a round."""
 
 
+NEVER_TOLD = -1  # in place of the number of samples that a client reported
+
+
 class PrivateObserver(SampleObserver):
     """Clients report noised counts of their training window when their turn comes, whatever their data are.
 
@@ -52,7 +55,7 @@ class PrivateObserver(SampleObserver):
         self._rule, self._ledger, self._ids, self._noise_of = rule, ledger, client_ids, noise_of
         self._unit = unit_of(representation)
         self._due = [ledger.next_round(client) for client in client_ids]
-        self._n_reported: Counts = np.zeros(windows.n_clients, dtype=np.int64)
+        self._n_reported: Counts = np.full(windows.n_clients, NEVER_TOLD, dtype=np.int64)
         self._noised: Matrix = np.zeros((windows.n_clients, 0))
         self._held: Counts = NOTHING.clients
 
@@ -70,8 +73,8 @@ class PrivateObserver(SampleObserver):
         self._n_to_send = model.size
 
     def hold(self, clients: Counts) -> None:
-        """Let clients send their last report again in the next round."""
-        self._held = clients
+        """Let clients send their last report again in the next round, if they made one."""
+        self._held = clients[self._n_reported[clients] != NEVER_TOLD]
 
     def observe(self, round_index: int) -> FleetReports:
         """Return the reports of clients whose turn it is, and those that were held."""
@@ -100,14 +103,13 @@ class PrivateObserver(SampleObserver):
         """Return what some clients, rising, reported last."""
         if not clients.size:
             return NOTHING
-        vectors = np.zeros((clients.size, 1), dtype=np.float32)
-        if self._noised.shape[1]:
-            tallies = self._noised[clients]
-            vectors = noised_vectors(
-                self._representation, tallies, self._n_reported[clients], self._known_reference(tallies)
-            ).astype(np.float32)
-        self.tallies = self._noised[clients]
-        return FleetReports(clients=clients, representations=vectors, n_samples=self._n_reported[clients])
+        self.tallies, n_samples = self._noised[clients], self._n_reported[clients]
+        reference = self._known_reference(self.tallies)
+        vectors = noised_vectors(self._representation, self.tallies, n_samples, reference).astype(np.float32)
+        return FleetReports(clients=clients, representations=vectors, n_samples=n_samples)
+
+    def compare_last_with_reference(self) -> None:
+        """Do nothing: no report is compared with the last one."""
 
     def _known_reference(self, tallies: Matrix) -> npt.NDArray[np.float64]:
         """Return what windows are compared with: what all clients told at the start, or what these tell."""
@@ -153,8 +155,8 @@ class PrivateObserver(SampleObserver):
             **looks,
             "watch.version": np.array(self._version, dtype=np.int64),
             "watch.model": np.frombuffer(self.looked_with.encode(), dtype=np.uint8),
-            "private.noised": self._noised,
-            "private.n_samples": self._n_reported,
+            "watch.noised": self._noised,
+            "watch.n_samples": self._n_reported,
         }
 
     def resume(self, arrays: Arrays) -> None:
@@ -163,7 +165,7 @@ class PrivateObserver(SampleObserver):
             self._sight.restore(arrays)
             self._version = tuple(int(one) for one in arrays["watch.version"].tolist())
             self.looked_with = arrays["watch.model"].tobytes().decode()
-            noised, n_reported = arrays["private.noised"], arrays["private.n_samples"]
+            noised, n_reported = arrays["watch.noised"], arrays["watch.n_samples"]
             if noised.shape[:1] != n_reported.shape or n_reported.shape != self._n_reported.shape:
                 raise ValueError("its columns differ in length")
             self._noised, self._n_reported = noised.astype(np.float64), n_reported.astype(np.int64)

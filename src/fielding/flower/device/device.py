@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -84,6 +85,9 @@ from fielding.training.label_mix import LABEL_MIX, LabelMixTrainer
 from fielding.training.layout import Layout
 from fielding.training.trainer import Trainer
 
+if TYPE_CHECKING:
+    from fielding.runtime.private_reports import NoiseOf
+
 
 class Device:
     """Answers the server's orders, from files alone: each message may meet a new process.
@@ -91,10 +95,12 @@ class Device:
     The samples of a round are taken in once; as long as there are none, it is asked for again. The last report goes
     with every answer until an order confirms it; a device that takes in new samples meanwhile makes a new one of them.
     An order of an earlier round is answered from what is known now: nothing can be unseen.
+
+    ``noise_of``: where the noise of private reports comes from; None for the system's cryptographic source.
     """
 
-    def __init__(self, node: DeviceNode, rule: DeviceRule, own: OwnCode) -> None:
-        self._node, self.rule, self._own = node, rule, own
+    def __init__(self, node: DeviceNode, rule: DeviceRule, own: OwnCode, *, noise_of: "NoiseOf | None" = None) -> None:
+        self._node, self.rule, self._own, self._noise_of = node, rule, own, noise_of
         self._references = References(own.dataset, node)
 
     def answer(self, order: Order) -> Reply:
@@ -254,6 +260,23 @@ class Device:
         return runtime.experts.own_arrays()
 
     def _observer(self, here: DeviceNode, order: Order, shared: HeldModel | None, store: DeviceStore) -> DeviceObserver:
+        compute = None
+        if self.rule.needs_model and shared is not None and store.kept.y.size:
+            compute = self.runtime(shared.layout, shared.work, store, seed=order.seed).compute
+        if self.rule.privacy is not None:
+            if self._own.describe is not None:
+                raise InputError(
+                    "client_app has describe, but reports are to be private: leave it out, how much one sample changes "
+                    "what it returns is not known"
+                )
+            from fielding.client.privacy.ledger import LEDGER
+            from fielding.flower.device.private_reports import PrivateReporter
+
+            # Beside the run's folder: the run may go on after its end, when that is gone.
+            ledger = here.folder.with_name(f"{here.folder.name}.{LEDGER}")
+            return PrivateReporter(
+                self.rule, store, shared=shared, compute=compute, ledger=ledger, noise_of=self._noise_of
+            )
         if self.rule.detector is None:
             return LabelMonitor(self.rule, store, self._own.describe)
 
@@ -267,9 +290,6 @@ class Device:
             runtime.serve(served.model[np.newaxis], ME)
             return runtime.errors(rows)
 
-        compute = None
-        if shared is not None and store.kept.y.size:
-            compute = self.runtime(shared.layout, shared.work, store, seed=order.seed).compute
         return ModelObserver(self.rule, store, shared=shared, compute=compute, errors=errors)
 
     # ---- models that are delivered ---------------------------------------------------------------------------------

@@ -113,12 +113,15 @@ class ModelObserver:
         compute: Compute | None,
         errors: ServedErrors,
     ) -> None:
-        if rule.detector is None or rule.representation is None:
-            raise RuntimeError("this rule is about labels alone")
         self._rule, self._shared = rule, shared if rule.needs_model else None
         sight = Sight(store, compute if rule.needs_model else None)
-        self._observer = SampleObserver(store, rule.representation, detector=rule.detector, sight=sight, is_whole=False)
+        self._observer = self._observing(rule, store, sight)
         self._observer.served_errors = errors
+
+    def _observing(self, rule: DeviceRule, store: DeviceStore, sight: Sight) -> SampleObserver:
+        if rule.detector is None or rule.representation is None:
+            raise RuntimeError("this rule is about labels alone")
+        return SampleObserver(store, rule.representation, detector=rule.detector, sight=sight, is_whole=False)
 
     def report_again(self) -> None:
         """Make the next observation report."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import numpy as np
@@ -15,6 +15,9 @@ from fielding.client.report_rule import ReportRule, report_rule_from
 from fielding.client.representation.label import LabelShares
 from fielding.client.representation.representation import Representation
 from fielding.errors import InputError
+
+if TYPE_CHECKING:
+    from fielding.client.privacy.rule import PrivacyRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,9 @@ class DeviceRule:
         are enough.
     needs_model
         Whether it sees samples with a shared model, for what it says or for the detector.
+    privacy
+        What reports tell of a sample at most, and when they go out, in place of drift test and detector; None: reports
+        are exact.
     """
 
     n_classes: int
@@ -50,11 +56,12 @@ class DeviceRule:
     memory_rounds: int = 0
     detector: DriftDetector | None = None
     needs_model: bool = False
+    privacy: "PrivacyRule | None" = None
 
     @property
     def needs_errors(self) -> bool:
         """Whether it matters how the model errs that serves the device."""
-        return self.detector is not None and self.detector.needs_errors
+        return self.privacy is None and self.detector is not None and self.detector.needs_errors
 
     def interval_of(self, rounds: Counts) -> Counts:
         """Return the interval of samples that came in some rounds, from 0, as the server counts them."""
@@ -91,7 +98,10 @@ def rule_with(rule: DeviceRule, report_rule: ReportRule) -> DeviceRule:
 
 
 class ObserveRecord(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A :class:`DeviceRule` as it travels; ``describing`` is the record of a ``ReportRule``."""
+    """A :class:`DeviceRule` as it travels; ``describing`` is the record of a ``ReportRule``.
+
+    ``privacy`` is that of a ``PrivacyRule``. A device that knows of none refuses the order: it would report exactly.
+    """
 
     classes: Annotated[int, Meta(ge=1, lt=2**31)]
     max_rounds: Annotated[int, Meta(ge=1, lt=2**40)]
@@ -99,6 +109,7 @@ class ObserveRecord(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unk
     gap: Annotated[int, Meta(ge=1, lt=2**31)] = 1
     phase: Annotated[int, Meta(ge=0, lt=2**31)] = 0
     memory_rounds: Annotated[int, Meta(ge=0, lt=2**31)] = 0
+    privacy: dict[str, Any] | None = None
 
 
 def rule_from(record: Mapping[str, Json]) -> DeviceRule:
@@ -125,8 +136,15 @@ def rule_from(record: Mapping[str, Json]) -> DeviceRule:
         gap=found.gap,
         phase=found.phase,
         memory_rounds=found.memory_rounds,
+        privacy=None if found.privacy is None else _privacy_from(found.privacy),
     )
     return rule_with(rule, report_rule)
+
+
+def _privacy_from(record: Mapping[str, Json]) -> "PrivacyRule":
+    from fielding.client.privacy.rule import rule_from_record  # most devices need none of it
+
+    return rule_from_record(record)
 
 
 _LABELS: dict[str, Json] = {

@@ -27,8 +27,10 @@ from fielding.engine.plugins import (
     local_rule,
     method_of,
     mistakes_in,
+    noise_variance_of,
     parts_of,
     policy_of,
+    privacy_of,
     report_budget_of,
     run_reports_from,
     serving_of,
@@ -209,7 +211,6 @@ def check_deployable(config: Config) -> None:
         ("evaluation.metrics", config.evaluation.metrics, None),
         ("training.loss", config.training.loss, None),
         ("training.optimizer", config.training.optimizer, None),
-        ("privacy.mode", None if config.privacy.mode == "none" else config.privacy.mode, None),
     ):
         if value != usual:
             raise OptionError(f"{key} is {echo(value)}, which works in the simulator alone; leave it out")
@@ -359,10 +360,11 @@ class RunSetup:
 def set_up_run(deployment: Deployment, config: Config, *, run_id: str) -> RunSetup:
     """Return what a run stands on, or raise if the model or the representation cannot be."""
     report_rule = None if deployment.own_vectors else describing_on_devices(config)
-    kind: Kind = "vector" if report_rule is None else report_rule.kind
+    is_exact = report_rule is None or privacy_of(config, report_rule) is None
+    kind: Kind = "vector" if report_rule is None or not is_exact else report_rule.kind
     metric = config.coordinator.metric or "l1" if report_rule is None else report_rule.metric
     initial, layout, draw_model = _first_model(deployment, config)
-    has_shares = report_rule is not None and report_rule.is_label and kind == "histogram"
+    has_shares = report_rule is not None and report_rule.is_label and report_rule.kind == "histogram"
     n_features = deployment.classes if has_shares else None
     return RunSetup(
         config=config,
@@ -533,7 +535,8 @@ def _n_shared(setup: RunSetup, deployment: Deployment) -> int:
 def _setting(setup: RunSetup, deployment: Deployment, client_ids: Sequence[ClientId]) -> MethodSetting:
     """Return what the method is made of."""
     config = setup.config
-    policy = policy_of(config, kind=setup.expected.kind, metric=setup.metric)
+    noise_variance = 0.0 if setup.report_rule is None else noise_variance_of(config, setup.report_rule)
+    policy = policy_of(config, kind=setup.expected.kind, metric=setup.metric, noise_variance=noise_variance)
     parts = parts_of(config, len(client_ids), policy)
     if deployment.aggregator is not None:
         parts = replace(parts, aggregator=deployment.aggregator, weighted=True)

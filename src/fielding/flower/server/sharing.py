@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Models, Vector
+from fielding.client.privacy.counts import noised_vectors
 from fielding.client.report import checked_rows
 from fielding.client.report_rule import ReportRule
 from fielding.client.representation.representation import Representation
 from fielding.config.keys import Config
-from fielding.engine.plugins import GLOBAL, file_model
+from fielding.engine.plugins import GLOBAL, file_model, privacy_of
 from fielding.errors import CheckpointError, ReportError
 from fielding.flower.wire.orders import Report, SharedView, WorkRule, digest_of
 from fielding.training.layout import Layout
@@ -36,6 +37,8 @@ class Sharing:
         Of the shared model, for clients.
     rounds, model
         The mean of all models is shared after so many rounds, unless a model is shared from the start.
+    is_private
+        Whether sums carry noise.
     """
 
     def __init__(
@@ -46,7 +49,9 @@ class Sharing:
         work: WorkRule,
         rounds: int = 1,
         model: Models | None = None,
+        is_private: bool = False,
     ) -> None:
+        self._is_private = is_private
         self._representation, self._layout, self._work, self._rounds = representation, layout, work, rounds
         self._model: Models | None = None
         self._reference: Vector | None = None
@@ -129,11 +134,14 @@ class Sharing:
         for client, tally in tallies.items():
             if tally.size != width:
                 _LOG.warning("client %d sums up %d numbers, others %d: refused", client, tally.size, width)
-            elif self._vector(client, tally, tally) is not None:  # by itself it makes a vector that may be reported
+            elif (
+                self._vector(client, pending[client], tally) is not None
+            ):  # by itself it makes a vector that may be reported
                 fitting[client] = tally
         if not fitting:
             return []
-        reference = np.asarray(np.stack(list(fitting.values())).sum(axis=0))
+        rows = np.stack(list(fitting.values()))
+        reference = np.asarray((np.maximum(rows, 0.0) if self._is_private else rows).sum(axis=0))
         if not np.isfinite(reference).all():
             _LOG.warning("the sums of %d clients add up to infinity: all are refused", len(fitting))
             return []
@@ -145,16 +153,21 @@ class Sharing:
     def _as_vector(self, client: int, report: Report) -> Report | None:
         if report.tally is None or self._reference is None:
             return None
-        vector = self._vector(client, report.tally, self._reference)
+        vector = self._vector(client, report, self._reference)
         return None if vector is None else replace(report, representation=vector, tally=None)
 
-    def _vector(self, client: int, tally: Vector, reference: Vector) -> npt.NDArray[np.float32] | None:
+    def _vector(self, client: int, report: Report, reference: Vector) -> npt.NDArray[np.float32] | None:
+        tally = np.empty(0) if report.tally is None else report.tally
         if tally.size != reference.size:
             _LOG.warning("client %d sums up %d numbers instead of %d: refused", client, tally.size, reference.size)
             return None
         try:
-            rows = self._representation.vectors(tally[np.newaxis], reference).astype(np.float32)
-            checked_rows(rows, 1, kind=self._representation.kind, width=None)
+            if self._is_private:
+                n_samples = np.array([report.n_samples])
+                rows = noised_vectors(self._representation, tally[np.newaxis], n_samples, reference).astype(np.float32)
+            else:
+                rows = self._representation.vectors(tally[np.newaxis], reference).astype(np.float32)
+            checked_rows(rows, 1, kind="vector" if self._is_private else self._representation.kind, width=None)
             if not rows.any():
                 raise ReportError("a window without samples has no sums")
         except (ReportError, ValueError) as error:
@@ -204,4 +217,5 @@ def sharing_of(config: Config, report_rule: ReportRule | None, *, layout: Layout
         work=work,
         rounds=section.shared_rounds,
         model=None if section.shared_model in (None, GLOBAL) else file_model(section, layout),
+        is_private=privacy_of(config, report_rule) is not None,
     )

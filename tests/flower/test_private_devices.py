@@ -1,0 +1,176 @@
+"""Private reports of devices: the same as in the simulator where noise is the same, and spent before it is sent."""
+
+import os
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fielding._typing import Json
+from fielding.client.privacy.geometric import repeatable_words
+from fielding.client.privacy.ledger import LEDGER, LedgerFile, read_ledger
+from fielding.client.privacy.rule import PrivacyRule
+from fielding.errors import InputError, OptionError
+from fielding.rng import stream
+
+pytest.importorskip("flwr", reason="the flower extra is not installed")
+
+from fielding.flower.device.device import Device
+from fielding.flower.device.own_code import OwnCode
+from fielding.flower.device.rule import rule_from
+from fielding.flower.device.state import STATE
+from fielding.flower.server.device_rule import device_record
+from fielding.flower.wire.orders import DescribeReply, Report
+from fielding.runtime.own_code import DeviceNode
+from tests.flower.device_wire import deployed_config
+from tests.flower.devices import RULE, Diary, describe, device, samples
+from tests.flower.same_runs import assert_stops_do_no_harm, deployed_as_simulated
+from tests.simulation.run_cases import Table, table
+
+PRIVACY = PrivacyRule(epsilon=Fraction(1), reports=1, window=2)
+PRIVATE: dict[str, Json] = {"mode": "record", "epsilon": 4, "reports_per_window": 2}
+STEADY = Diary({at: samples([0, 1, 1]) for at in range(20)})
+
+
+def private_table(**sections: Json) -> Table:
+    return {**table(privacy=PRIVATE, **sections), "coordinator": sections.get("coordinator", {})}
+
+
+@pytest.fixture
+def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _file: None)
+
+
+@pytest.mark.usefixtures("_no_waiting_for_the_disk")
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {},
+        {"coordinator": {"representation": "soft-confusion", "shared_model": "global", "shared_rounds": 2}},
+        {"coordinator": {"representation": "predictions", "shared_model": "global", "shared_rounds": 2}},
+    ],
+    ids=["label", "soft-confusion", "predictions"],
+)
+def test_devices_report_as_the_simulator_says_where_noise_is_the_same(
+    sections: dict[str, Json], tmp_path: Path
+) -> None:
+    deployed_as_simulated(deployed_config(private_table(**sections)), tmp_path)
+
+    simulated = read_ledger(tmp_path / "simulated" / LEDGER).spendings
+    ledgers = {at: read_ledger(next((tmp_path / f"device-{at}").glob(f"*.{LEDGER}"))).spendings for at in range(12)}
+    for client, spendings in ledgers.items():
+        ours = [(one.round_index, one.epsilon, one.next_round) for one in spendings]
+        assert ours == [(one.round_index, one.epsilon, one.next_round) for one in simulated if one.client == client]
+
+
+@pytest.mark.usefixtures("_no_waiting_for_the_disk")
+def test_a_server_that_stops_and_goes_on_costs_no_budget(tmp_path: Path) -> None:
+    assert_stops_do_no_harm(deployed_config(private_table()), tmp_path)
+
+
+def ledger_of(folder: Path) -> LedgerFile:
+    return read_ledger(next(folder.glob(f"*.{LEDGER}")))
+
+
+def report_of(one: Device, round_index: int, confirmed: int = 0) -> Report | None:
+    reply = one.answer(describe(round_index, confirmed))
+    assert isinstance(reply, DescribeReply)
+    return reply.report
+
+
+def test_a_device_draws_noise_that_nobody_can_repeat_and_reports_by_turns(tmp_path: Path) -> None:
+    rule = replace(RULE, privacy=PRIVACY)
+    first, other = (report_of(device(tmp_path / name, STEADY, rule), 0) for name in ("one", "other"))
+    assert first is not None
+    assert other is not None
+    seen = {first.representation.tobytes(), other.representation.tobytes()}
+    seen |= {
+        one.representation.tobytes()
+        for at in range(10)
+        if (one := report_of(device(tmp_path / f"more-{at}", STEADY, rule), 0)) is not None
+    }
+    assert len(seen) > 2
+
+    rounds: list[int] = []
+    for at in range(1, 12):
+        told = report_of(device(tmp_path / "one", STEADY, rule), at, confirmed=1 + len(rounds))
+        rounds += [] if told is None else [at]
+
+    assert [one.round_index for one in ledger_of(tmp_path / "one").spendings] == [0, *rounds]
+    assert rounds[0] in (2, 3)
+    assert (np.diff(rounds) == 2).all()
+
+
+def test_a_lost_report_goes_out_again_as_it_was(tmp_path: Path) -> None:
+    rule = replace(RULE, privacy=PrivacyRule(epsilon=Fraction(1), reports=1, window=9), max_rounds=9)
+
+    told = [report_of(device(tmp_path, STEADY, rule), at) for at in range(6)]
+
+    assert all(one is not None for one in told)
+    assert len({one.representation.tobytes() for one in told if one is not None}) == 1
+    assert len(ledger_of(tmp_path).spendings) == 1
+
+
+def test_what_was_spent_stays_spent_though_the_state_or_the_whole_run_is_gone(tmp_path: Path) -> None:
+    rule = replace(RULE, privacy=PrivacyRule(epsilon=Fraction(1), reports=1, window=9), max_rounds=9)
+    assert report_of(device(tmp_path, STEADY, rule), 0) is not None
+    for path in tmp_path.glob(f"*/{STATE}"):
+        path.unlink()
+
+    assert report_of(device(tmp_path, STEADY, rule), 1) is None
+    device(tmp_path, STEADY, rule).answer(replace(describe(2), asks="end"))
+    assert report_of(device(tmp_path, STEADY, rule), 3) is None
+    assert len(ledger_of(tmp_path).spendings) == 1
+
+
+def test_a_device_without_samples_says_so_and_spends_nothing(tmp_path: Path) -> None:
+    rule, diary = replace(RULE, privacy=PRIVACY), Diary({0: samples([0, 1])})
+    first = report_of(device(tmp_path, diary, rule), 0)
+    later = report_of(device(tmp_path, diary, rule), 2, confirmed=1)
+
+    assert first is not None
+    assert first.n_samples == 2
+    assert later is not None
+    assert later.is_silent
+    assert len(ledger_of(tmp_path).spendings) == 1
+
+
+def test_noise_can_be_given_to_a_device_for_tests(tmp_path: Path) -> None:
+    rule = replace(RULE, privacy=PRIVACY)
+
+    def told(folder: Path) -> Report | None:
+        node = DeviceNode(partition=None, config={}, folder=folder)
+        one = Device(
+            node,
+            rule,
+            OwnCode(load_data=STEADY.load),
+            noise_of=lambda _me, at: repeatable_words(stream(1, "test", at)),
+        )
+        return report_of(one, 0)
+
+    first, second = told(tmp_path / "one"), told(tmp_path / "two")
+    assert first is not None
+    assert second is not None
+    assert first.representation.tolist() == second.representation.tolist()
+
+
+def test_vectors_of_ones_own_are_refused_on_the_server_and_on_the_device(tmp_path: Path) -> None:
+    config = deployed_config(private_table())
+    with pytest.raises(OptionError, match="of one's own is not proven"):
+        device_record(config, classes=4, own_vectors=True)
+
+    own = OwnCode(load_data=STEADY.load, describe=lambda _samples, _n: np.ones(2))
+    with pytest.raises(InputError, match="client_app has describe, but reports are to be private"):
+        device(tmp_path, STEADY, replace(RULE, privacy=PRIVACY), own).answer(describe(0))
+
+
+def test_orders_carry_the_rule_and_one_that_came_damaged_is_refused() -> None:
+    record = device_record(deployed_config(private_table()), classes=4)
+    assert record["privacy"] == {"epsilon": "4", "reports": 2, "window": 6}
+    assert rule_from(record).privacy == PrivacyRule(epsilon=Fraction(4), reports=2, window=6)
+    assert "privacy" not in device_record(deployed_config(table()), classes=4)
+
+    with pytest.raises(InputError, match="the rule of private reports"):
+        rule_from({**record, "privacy": {"epsilon": "0", "reports": 2, "window": 6}})
