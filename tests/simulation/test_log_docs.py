@@ -11,7 +11,8 @@ from fielding.simulation.experiment import run
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "logs.md"
 SAMPLED = {"n_testable", "accuracy_ci95", "newest_accuracy_ci95", "next_accuracy_ci95"}
-SOMETIMES = {"failed", "first_time_s", "note", "shared_accuracy", "shared_baseline", *SAMPLED}
+ON_FLOWER = {"n_failing", "failing", "n_delivered", "delivered_bytes"}
+SOMETIMES = {"failed", "first_time_s", "note", "shared_accuracy", "shared_baseline", *SAMPLED, *ON_FLOWER}
 RARE = {"guard", "merged"}
 
 
