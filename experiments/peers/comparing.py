@@ -19,7 +19,7 @@ from fielding.reporting.numbers.paired import COVERAGE, holm, paired_p
 REFERENCE = "global"
 COSTS = ("hours", "down", "up", "reclusterings", "clusters")
 """What rows cost and what their clusters did."""
-PAGE = ("accuracy", "gain", "next", "next gain", "hours", "down")
+PAGE = ("accuracy", "gain", "next", "next gain")
 """Columns of the table of a page: corrected and tuned models have rows of their own here."""
 
 
@@ -97,7 +97,7 @@ def with_served(results: Results, benchmark: Benchmark) -> Results:
 
 
 def accuracy_table(results: Results) -> Cells:
-    """Return accuracies and costs of all rows, heads first; the last column says who is clearly above or below."""
+    """Return the accuracies of all rows, heads first; the last column says who is clearly above or below."""
     columns = [COLUMNS[name] for name in PAGE]
     so = verdicts(results)
     return [
