@@ -27,6 +27,7 @@ class NotingClients:
         self.ledger, self.now_s, self.worked_s = Ledger(1), 0.0, 0.0
         self.round_costs: dict[str, float] = {}
         self.round_notes: dict[str, Json] = {}
+        self.cluster_figures: dict[int, dict[str, float]] = {}
         self._round = -1
 
     @property

@@ -77,6 +77,11 @@ class Driver(Clients, Protocol):
         """What else ``rounds.jsonl`` is to tell of this round: skill of a shared model that came, clients that fail."""
         ...
 
+    @property
+    def cluster_figures(self) -> Mapping[int, Mapping[str, float]]:
+        """What the driver itself measured of the clusters' models in this round, by cluster and name; else nothing."""
+        ...
+
     def serve(self, models: Models, row: Counts) -> None:
         """Let clients know the models that serve them: of these, the row of each."""
         ...

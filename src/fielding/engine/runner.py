@@ -13,7 +13,7 @@ from fielding.client.report import DRIFT_KINDS, NO_REPORTS, ReportBatch
 from fielding.coordinator.registry import UNASSIGNED
 from fielding.engine.round import Done, Federation, hand_out, run_round, timing_record, welcome
 from fielding.errors import CheckpointError
-from fielding.federation.evaluation import ClientScores, adjusted_rand_index
+from fielding.federation.evaluation import ClientScores, adjusted_rand_index, finite_mean
 from fielding.federation.ledger import Ledger
 from fielding.methods.method import Method, cluster_ids, measure_heterogeneity
 from fielding.records.logs import changes
@@ -53,6 +53,7 @@ def round_row(federation: Federation, done: Done, changed: tuple[int, bool] = (0
         **(_agreement(federation) if done.scores else {}),
         **(_heterogeneity(federation) if done.scores else {}),
         **federation.clients.round_notes,
+        **_own_figures(federation, done),
     }
 
 
@@ -105,6 +106,32 @@ def _chosen_figures(scores: ClientScores, prefix: str, names: Sequence[str]) -> 
     summary = scores.summary()
     kept = [figure for figure in summary if figure in names or figure.startswith("metric/")]
     return {f"{prefix}{figure}": summary[figure] for figure in kept}
+
+
+def _own_figures(federation: Federation, done: Done) -> dict[str, Json]:
+    """Return what the user's own code says of training, and all that it measured by cluster; nothing without any.
+
+    ``train/NAME``: the mean over participants. ``by_cluster``: by stable id the means over its clients, of tests
+    (``metric/NAME``, with accuracy and loss) and training (``train/NAME``), and what the server measured.
+    """
+    updates, window = done.updates, done.scores.get("window")
+    found: dict[str, Json] = {}
+    by_cluster: dict[int, dict[str, Json]] = {}
+    ids, membership = (*cluster_ids(federation.method), UNASSIGNED), federation.method.membership()
+    for name, values in updates.metrics.items():
+        found[f"train/{name}"] = finite_mean(values)
+        for row in np.unique(membership[updates.clients]).tolist():
+            mean = finite_mean(values[membership[updates.clients] == row])
+            by_cluster.setdefault(ids[row], {})[f"train/{name}"] = mean
+    if window is not None and window.metrics:
+        for row in np.unique(membership[window.clients]).tolist():
+            figures = window.some(membership[window.clients] == row).summary()
+            kept = [name for name in figures if name in ("accuracy", "test_loss") or name.startswith("metric/")]
+            by_cluster.setdefault(ids[row], {}).update({name: figures[name] for name in kept})
+    for cluster, measured in federation.clients.cluster_figures.items():
+        by_cluster.setdefault(cluster, {}).update(measured)
+    told: dict[str, Json] = {str(cluster): dict(by_cluster[cluster]) for cluster in sorted(by_cluster)}
+    return {**found, **({"by_cluster": told} if told else {})}
 
 
 def _heterogeneity(federation: Federation) -> dict[str, Json]:

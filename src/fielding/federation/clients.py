@@ -114,6 +114,8 @@ class Updates:
     # that tells none; None without. And what the experts are called.
     expert_losses: Matrix | None = None
     expert_names: tuple[str, ...] = ()
+    # What else a user's own code says of its training, by name, NaN of a client that says nothing, shape (n_answers,).
+    metrics: Mapping[str, Vector] = field(default_factory=dict)
     # The round, and the newest interval of data in it.
     round_index: int = 0
     interval: int = 0

@@ -134,7 +134,7 @@ class ClientScores:
             "test_loss": loss if np.isfinite(loss) else None,
             "n_tested": int(self.clients.size),
             **self._sampling_error(),
-            **{f"metric/{name}": _finite_mean(values) for name, values in self.metrics.items()},
+            **{f"metric/{name}": finite_mean(values) for name, values in self.metrics.items()},
         }
 
 
@@ -160,7 +160,8 @@ def sample_half_width(values: Vector, n_of: int) -> float | None:
     return float(stdtrit(n_drawn - 1, 0.975) * values.std(ddof=1) / np.sqrt(n_drawn) * np.sqrt(missing))
 
 
-def _finite_mean(values: Vector) -> float | None:
+def finite_mean(values: Vector) -> float | None:
+    """Return the mean of the numbers that are finite; None if none is."""
     known = values[np.isfinite(values)]
     return float(known.mean()) if known.size else None
 

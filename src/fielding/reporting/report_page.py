@@ -22,6 +22,7 @@ from fielding.reporting.charts.group_bars import draw_accuracy_against_bytes, dr
 from fielding.reporting.charts.tables import (
     STATES,
     leave_out_columns,
+    tabulate_clusters,
     tabulate_left_out,
     tabulate_results,
     tabulate_run,
@@ -146,6 +147,10 @@ def _sections(runs: RunGroups, summary: Row) -> list[Section]:
     clusters += _draw("Clusters over rounds", partial(draw_clusters, runs))
     for group in inside:
         name = names[group.name]
+        if any("by_cluster" in row for row in group.runs[0].rounds):
+            clusters += _draw(
+                "Your own metrics by cluster", partial(tabulate_clusters, group.runs[0], name), group=name
+            )
         for title, chart in _CLUSTERS:
             clusters += _draw(title, partial(chart, group.runs[0], name), group=name)
     for title, draw in _COST:

@@ -3,9 +3,11 @@
 import contextlib
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -16,7 +18,7 @@ from fielding._typing import Codes, Counts, Json, Mask, Models, Vector
 from fielding.client.ranges import Ranges
 from fielding.errors import InputError, OptionError, echo
 from fielding.runtime.store import SampleStore
-from fielding.runtime.workers import OnTrained, ignore_progress
+from fielding.runtime.workers import Measured, OnTrained, ignore_progress
 from fielding.training.head import score_samples
 from fielding.training.label_mix import LABEL_MIX, move_mixes
 from fielding.training.layout import Layout
@@ -121,21 +123,28 @@ class Fitted:
         How many samples it was trained on, and the mean loss over them.
     square_loss
         Mean of the squared losses; None: the square of the mean.
+    metrics
+        Whatever else is to be told of it, a number by name.
     """
 
     model: AnyModel
     n_samples: int
     loss: float
     square_loss: float | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """How a model does: how many samples were tested, how many of them it gets right, and its mean loss."""
+    """How a model does: how many samples were tested, how many of them it gets right, and its mean loss.
+
+    ``metrics``: whatever else was measured, a number by name; NaN where there is none.
+    """
 
     n_test: int
     correct: int
     loss: float
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,7 +162,8 @@ class Embedded:
 Visit: TypeAlias = Callable[[int, int], AbstractContextManager[DeviceNode]]
 """``visit(client, round_index)``: the node where a client's code works, for a block."""
 Train: TypeAlias = Callable[[Tensors, Samples, Job], Fitted]  # trains a model
-Evaluate: TypeAlias = Callable[[Tensors, Samples], Scored]  # tests a model
+Evaluate: TypeAlias = Callable[[Tensors, Samples], Scored] | Callable[[Tensors, Samples, DeviceNode], Scored]
+"""Tests a model; one that takes three arguments is told where it is."""
 Metric: TypeAlias = Callable[[npt.NDArray[np.float64], Counts], float]
 """Measures how scores of classes, ``(n_samples, n_classes)``, fit labels, ``(n_samples,)``; NaN where it cannot."""
 Embed: TypeAlias = Callable[[Tensors, Samples], Embedded]  # looks at samples with a model
@@ -194,7 +204,7 @@ class OwnCompute:
 
     ``visit`` gives, for the time of a training, the node of a client in a round; None if nothing is trained.
     ``first``: the model that training starts from, if it is known here. ``on_trained`` is called with how many
-    participants of how many have trained.
+    participants of how many have trained. ``round_index`` is the round in hand.
     """
 
     tests_whole_windows = True
@@ -214,6 +224,7 @@ class OwnCompute:
         self._own, self._store, self.layout, self._visit, self._first = own, store, layout, visit, first
         self._mix_rate, self._seed = mix_rate, seed
         self.on_trained: OnTrained = ignore_progress
+        self.round_index = 0
 
     def close(self) -> None:
         """Do nothing: there are no threads."""
@@ -235,6 +246,7 @@ class OwnCompute:
         n_participants, n_steps, batch_size = work.draws.shape
         models = np.empty((n_participants, self.layout.size), dtype=np.float32)
         losses, n_samples = np.empty((2, n_participants)), np.empty(n_participants, dtype=np.int64)
+        told: list[Mapping[str, float]] = []
         for at in range(n_participants):
             rows, start = at_hand.of(np.array([at]))[0], work.models[work.start[at]]
             factor = 1.0 if work.rate_factors is None else float(work.rate_factors[at])
@@ -262,9 +274,11 @@ class OwnCompute:
             models[at] = self.layout.flat(tensors)
             losses[:, at] = fitted.loss, fitted.loss**2 if fitted.square_loss is None else fitted.square_loss
             n_samples[at] = fitted.n_samples
+            told.append(fitted.metrics)
             if with_progress:
                 self.on_trained(at + 1, n_participants)
-        return Trained(models=models, loss=losses[0], square_loss=losses[1], n_samples=n_samples)
+        metrics = metric_columns(told)
+        return Trained(models=models, loss=losses[0], square_loss=losses[1], n_samples=n_samples, metrics=metrics)
 
     def scores(self, model: Models, rows: Counts, gather: Gather) -> tuple[npt.NDArray[np.float32], Mask]:
         """Return loss and correctness of rows by the scores of their classes."""
@@ -309,17 +323,30 @@ class OwnCompute:
         rows: Counts,
         sizes: Counts,
         gather: Gather,  # noqa: ARG002
-    ) -> tuple[Counts, Counts, Vector]:
+    ) -> Measured:
         """Return what the user's ``evaluate`` says of a model on each segment of rows."""
         if self._own.evaluate is None:
             raise RuntimeError("there is no code for tests")
         n_tested, correct, loss = np.zeros_like(sizes), np.zeros_like(sizes), np.full(sizes.size, np.nan)
-        ends = np.cumsum(sizes)
+        ends, told = np.cumsum(sizes), list[Mapping[str, float]]([{}] * sizes.size)
         for at in np.flatnonzero(sizes).tolist():
-            some = samples_of(self._store, rows[ends[at] - sizes[at] : ends[at]])
-            found = checked_scored(self._own.evaluate(self._show(model), some))
+            found = checked_scored(self._evaluate(model, rows[ends[at] - sizes[at] : ends[at]]))
             n_tested[at], correct[at], loss[at] = found.n_test, found.correct, found.loss
-        return n_tested, correct, loss
+            told[at] = found.metrics
+        return Measured(n_tested, correct, loss, metric_columns(told))
+
+    def _evaluate(self, model: Models, rows: Counts) -> object:
+        """Return what the user's ``evaluate`` gives, told where it is if it takes three arguments."""
+        evaluate: Callable[..., object] | None = self._own.evaluate
+        if evaluate is None:
+            raise RuntimeError("there is no code for tests")
+        some = samples_of(self._store, rows)
+        if not _takes_node(evaluate):
+            return evaluate(self._show(model), some)
+        if self._visit is None:
+            raise RuntimeError("it is not known where this is")
+        with self._visit(int(self._store.owners(rows[:1])[0]), self.round_index) as node:
+            return evaluate(self._show(model), some, node)
 
     def _show(self, model: Models) -> Tensors:
         return named_tensors(self.layout, model)
@@ -366,7 +393,8 @@ def checked_fitted(fitted: object) -> Fitted:
         )
     if fitted.square_loss is not None and (square is None or not math.isfinite(square)):
         raise InputError(f"train gave square_loss = {echo(fitted.square_loss)}; give a finite number, or leave it out")
-    return Fitted(fitted.model, n_samples, loss, loss**2 if square is None else square)
+    metrics = checked_metrics(fitted.metrics, "train")
+    return Fitted(fitted.model, n_samples, loss, loss**2 if square is None else square, metrics)
 
 
 def checked_scored(scored: object) -> Scored:
@@ -381,7 +409,43 @@ def checked_scored(scored: object) -> Scored:
         )
     if loss is None:
         raise InputError(f"evaluate gave loss = {echo(scored.loss)}; give the mean loss, a number")
-    return Scored(n_test, correct, loss)
+    return Scored(n_test, correct, loss, checked_metrics(scored.metrics, "evaluate"))
+
+
+def checked_metrics(given: object, giver: str) -> dict[str, float]:
+    """Return metrics of the user's own as plain numbers, or raise."""
+    if not isinstance(given, Mapping):
+        raise InputError(f"{giver} gave metrics = {echo(given)}; give numbers by name")
+    found = {str(name): _number(value) for name, value in given.items()}
+    check_metric_names(found, f"metrics of {giver}")
+    for name, value in found.items():
+        if value is None:
+            raise InputError(f"{giver} gave the metric {name} = {echo(given[name])}; give a number, NaN for none")
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def metric_columns(told: Sequence[Mapping[str, float]]) -> dict[str, Vector]:
+    """Return metrics by name, a number for each of some clients; NaN where one has none.
+
+    Examples
+    --------
+    >>> metric_columns([{"mae": 1.0}, {}])
+    {'mae': array([ 1., nan])}
+    """
+    names = dict.fromkeys(name for one in told for name in one)
+    return {name: np.array([one.get(name, math.nan) for one in told], dtype=np.float64) for name in names}
+
+
+@cache
+def _takes_node(evaluate: Callable[..., object]) -> bool:
+    """Return whether a function takes three arguments; one that does not tell takes two."""
+    try:
+        parameters = signature(evaluate).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    by_place = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    n_places = sum(one.kind in by_place for one in parameters)
+    return n_places >= 3 or any(one.kind is Parameter.VAR_POSITIONAL for one in parameters)
 
 
 def check_metric_names(names: Collection[str], giver: str) -> None:

@@ -12,7 +12,7 @@ from fielding.federation.clients import TrainingPlan, Updates
 from fielding.federation.evaluation import ClientScores
 from fielding.rng import Hashes
 from fielding.runtime.experts import ServedExperts
-from fielding.runtime.own_code import Metric
+from fielding.runtime.own_code import Metric, OwnCompute
 from fielding.runtime.serve import LabelCorrection, ServedModels, Serving
 from fielding.runtime.store import SampleStore
 from fielding.runtime.test import LocalTest
@@ -71,6 +71,8 @@ class ClientRuntime:
         if self.experts is not None and round_index > self.round_index >= 0:
             self.experts.keep(self.training, windows)
         self.round_index, self.training = round_index, windows
+        if isinstance(self.compute, OwnCompute):
+            self.compute.round_index = round_index
         self.local.worked_s = 0.0
 
     # ---- train ---------------------------------------------------------------------------------------------------

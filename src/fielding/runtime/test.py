@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fielding._typing import Counts, Models
+from fielding._typing import Counts, Models, Vector
 from fielding.client.ranges import Ranges, segment_means, segment_sums
 from fielding.errors import InputError
 from fielding.federation.evaluation import NO_SCORES, ClientScores
@@ -92,19 +92,27 @@ class LocalTest:
             for at, start, end in zip(own.tolist(), (ends - sizes).tolist(), ends.tolist(), strict=True):
                 for name, metric in self._metrics.items():
                     found[name][at] = metric_of(name, metric, by_class[start:end], labels[start:end])
-        return replace(scores, metrics=found)
+        return replace(scores, metrics={**scores.metrics, **found})
 
     def _measure(self, models: Models, row: Counts, ranges: Ranges, tested: Counts) -> ClientScores:
         order = tested[np.argsort(row[tested], kind="stable")]
         n_test, correct, loss = np.empty(order.size, np.int64), np.empty(order.size, np.int64), np.empty(order.size)
+        metrics: dict[str, Vector] = {}
         for at in np.unique(row[order]).tolist():
             own = np.flatnonzero(row[order] == at)
-            n_test[own], correct[own], loss[own] = self._compute.measure(
-                models[at], *ranges.of(order[own]), self._store.gather
-            )
+            found = self._compute.measure(models[at], *ranges.of(order[own]), self._store.gather)
+            n_test[own], correct[own], loss[own] = found.n_test, found.correct, found.loss
+            for name, values in found.metrics.items():
+                metrics.setdefault(name, np.full(order.size, np.nan))[own] = values
         back = np.argsort(order, kind="stable")
         back = back[n_test[back] > 0]  # code of the user's own may leave samples out, even all
-        return ClientScores(clients=order[back], n_test=n_test[back], correct=correct[back], loss=loss[back])
+        return ClientScores(
+            clients=order[back],
+            n_test=n_test[back],
+            correct=correct[back],
+            loss=loss[back],
+            metrics={name: values[back] for name, values in metrics.items()},
+        )
 
     def _correct(self, correction: LabelCorrection, offsets: Scores) -> Score:
         return lambda model, rows: correction.score(model, rows, offsets)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
-from fielding._typing import Counts, Mask, Models
+from fielding._typing import Counts, Mask, Models, Vector
 from fielding.client.ranges import Ranges
 from fielding.errors import InputError
 from fielding.federation.clients import TrainingPlan, Updates
@@ -197,6 +197,7 @@ class LocalTraining:
             n_samples=n_samples[good],
             loss=trained.loss[good],
             square_loss=trained.square_loss[good],
+            metrics={name: values[good] for name, values in trained.metrics.items()},
             missing={"failed": clients[~is_model].tolist()},
             n_parameters=self._compute.layout.parameter_size,
             learning_rate=self.rule.rate.at(round_index),
@@ -217,13 +218,15 @@ class LocalTraining:
         n_steps = self.rule.steps(plan)[jobs]
         begun = time.perf_counter()
         models = np.empty((jobs.size, plan.models.shape[1]), dtype=np.float32)
-        losses, n_samples = np.empty((2, jobs.size)), samples.sizes[jobs]
+        losses, n_samples, metrics = np.empty((2, jobs.size)), samples.sizes[jobs], dict[str, Vector]()
         for count in np.unique(n_steps).tolist():
             alike = np.flatnonzero(n_steps == count)
             work = self._work(plan, jobs[alike], start[alike], samples, round_index, count)
             one = self._compute.train(work, samples.some(jobs[alike]))
             if one.n_samples is not None:
                 n_samples[alike] = one.n_samples
+            for name, values in one.metrics.items():
+                metrics.setdefault(name, np.full(jobs.size, np.nan))[alike] = values
             if alike.size == jobs.size:
                 models, losses = one.models, np.stack([one.loss, one.square_loss])
             else:
@@ -231,7 +234,7 @@ class LocalTraining:
         if self.previous_models is not None and not plan.is_probe:
             self.previous_models.keep(plan.clients[jobs], models)
         self.worked_s += time.perf_counter() - begun
-        return Trained(models=models, loss=losses[0], square_loss=losses[1]), n_samples
+        return Trained(models=models, loss=losses[0], square_loss=losses[1], metrics=metrics), n_samples
 
     def _work(
         self, plan: TrainingPlan, jobs: Counts, start: Counts, samples: Ranges, round_index: int, n_steps: int

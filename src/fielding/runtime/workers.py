@@ -1,8 +1,8 @@
 """Local training and scoring on several threads; the results do not depend on how many."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,18 @@ OnTrained: TypeAlias = Callable[[int, int], None]  # called with how many partic
 
 SMALL_MODEL = 20_000
 """Numbers of a stacked model below which a second thread does not pay (7,000: slower on a busy machine)."""
+
+
+class Measured(NamedTuple):
+    """How a model does on segments of rows: how many were tested, how many are right, the mean loss (NaN: no rows).
+
+    ``metrics``: what else a user's own code says, by name.
+    """
+
+    n_test: Counts
+    correct: Counts
+    loss: Vector
+    metrics: Mapping[str, Vector]
 
 
 class Compute(Protocol):
@@ -61,7 +73,7 @@ class Compute(Protocol):
         """Return the gradient of the summed loss of rows by all parameters, shape ``(n_parameters,)``."""
         ...
 
-    def measure(self, model: Models, rows: Counts, sizes: Counts, gather: Gather) -> tuple[Counts, Counts, Vector]:
+    def measure(self, model: Models, rows: Counts, sizes: Counts, gather: Gather) -> Measured:
         """Return how many of each segment of rows were tested, how many are right, and the mean loss (NaN: no rows)."""
         ...
 
@@ -152,10 +164,10 @@ class Workers:
         """Return the gradient of the summed loss of rows by all parameters, shape ``(n_parameters,)``."""
         return gradient_of(self._trainer, model, rows, gather)
 
-    def measure(self, model: Models, rows: Counts, sizes: Counts, gather: Gather) -> tuple[Counts, Counts, Vector]:
+    def measure(self, model: Models, rows: Counts, sizes: Counts, gather: Gather) -> Measured:
         """Return, for consecutive segments of rows, their sizes, how many are right, and the mean loss."""
         losses, right = self.scores(model, rows, gather)
-        return sizes, segment_sums(right, sizes), segment_means(losses, sizes)
+        return Measured(sizes, segment_sums(right, sizes), segment_means(losses, sizes), {})
 
     def _pieces(self, rows: Counts) -> list[Counts]:
         chunk = self._trainer.path.eval_chunk

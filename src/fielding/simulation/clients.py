@@ -259,6 +259,11 @@ class SimulatedClients:
         """What is to be written down of a shared model that came in this round; nothing in others."""
         return self._sharing.record()
 
+    @property
+    def cluster_figures(self) -> Mapping[int, Mapping[str, float]]:
+        """Nothing: clients measure all."""
+        return {}
+
     def serve(self, models: Models, row: Counts) -> None:
         """Let clients know the models that serve them."""
         self.runtime.serve(models, row)

@@ -1,7 +1,7 @@
 """What every trainer can do, and what it is asked to do."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Protocol, TypeAlias
 
 import numpy as np
@@ -164,12 +164,15 @@ class Trained:
         the offsets of the work, without its contrast.
     n_samples
         Number of samples that each trained on; None: all that it had at hand.
+    metrics
+        What else a user's own code says, by name, NaN where it says nothing, shape ``(n_participants,)``.
     """
 
     models: Models
     loss: Vector
     square_loss: Vector
     n_samples: Counts | None = None
+    metrics: Mapping[str, Vector] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,14 +2,15 @@
 
 import logging
 import time
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Mapping, Sequence
+from copy import copy
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from fielding._extras import require
 from fielding._typing import Json
-from fielding.errors import OptionError, echo
+from fielding.errors import InputError, OptionError, echo
 from fielding.flower.device.dataset import OpenDataset
 from fielding.flower.device.delivered import OnModel
 from fielding.flower.device.device import Device
@@ -20,6 +21,7 @@ from fielding.flower.wire.messages import (
     AGREEMENTS,
     agreement_of,
     foreign_agreement,
+    model_names,
     order_from,
     reply_records,
     spoken_records,
@@ -30,6 +32,7 @@ from fielding.runtime.own_code import NO_EMBED, DeviceNode, Embed, Evaluate, Met
 if TYPE_CHECKING:
     from flwr.app import Context, Message
     from flwr.clientapp import ClientApp
+    from flwr.clientapp.typing import ClientAppCallable, Mod
 
 STATE_DIR = "state-dir"  # key of the node config, or of the run config: where state lies
 _LOG = logging.getLogger("fielding.flower")
@@ -46,6 +49,7 @@ def client_app(
     embed: Embed | None = None,
     metrics: Mapping[str, Metric] | None = None,
     on_model: OnModel | None = None,
+    mods: "Sequence[Mod] | None" = None,
 ) -> "ClientApp":
     """Return a Flower ClientApp around the user's own code.
 
@@ -83,6 +87,9 @@ def client_app(
         cluster's, another cluster, or other weights of its experts. Arrays by name, and
         :class:`~fielding.flower.device.delivered.ModelInfo`. If it raises, the version before goes on serving. The
         model is on disk by then; :func:`fielding.flower.served` predicts with it.
+    mods
+        Mods of Flower around training, such as ``LocalDpMod``: they see the model of the order and the one that goes
+        back, each as one flat array ``model``, and nothing of tests and questions.
 
     Notes
     -----
@@ -111,11 +118,56 @@ def client_app(
     from flwr.clientapp import ClientApp
 
     app = ClientApp()
-    app.train()(lambda message, context: _answer("train", message, context, own))
+    app.train()(lambda message, context: _train(message, context, own, tuple(mods or ())))
     app.evaluate()(lambda message, context: _answer("evaluate", message, context, own))
     app.query("describe")(lambda message, context: _answer("describe", message, context, own))
     app.query("probe")(lambda message, context: _answer("probe", message, context, own))
     return app
+
+
+class _NoModelError(Exception):
+    """An answer to a train order that brings no model, which mods could not handle."""
+
+    def __init__(self, reply: "Message") -> None:
+        self.reply = reply
+        super().__init__("the answer brings no model")
+
+
+def _train(message: "Message", context: "Context", own: OwnCode, mods: "Sequence[Mod]") -> "Message":
+    """Return the reply to an order to train; mods see its model alone, not what else came along."""
+    if not mods:
+        return _answer("train", message, context, own)
+    from flwr.app import ArrayRecord, RecordDict
+
+    names = model_names(message.content)
+    if "model-1" in names:
+        raise InputError(
+            "the method sends several models to choose from, which mods cannot follow; choose another method, or leave "
+            "mods out"
+        )
+
+    def answer(_shown: "Message", context: "Context") -> "Message":
+        reply = _answer("train", message, context, own)
+        if model_names(reply.content) != {"model"}:
+            if model_names(reply.content):
+                raise InputError("the selection asks for a part of a model, which mods cannot follow; leave mods out")
+            raise _NoModelError(reply)
+        return reply
+
+    call: ClientAppCallable = answer
+    for mod in reversed(mods):
+        call = partial(_call_mod, mod, call)
+    shown = copy(message)
+    arrays = cast("ArrayRecord", message.content["arrays"])
+    shown.content = RecordDict({**message.content, "arrays": ArrayRecord({"model": arrays["model"]})})
+    try:
+        return call(shown, context)
+    except _NoModelError as error:
+        return error.reply
+
+
+def _call_mod(mod: "Mod", call_next: "ClientAppCallable", message: "Message", context: "Context") -> "Message":
+    return mod(message, context, call_next)
 
 
 def _answer(verb: Verb, message: "Message", context: "Context", own: OwnCode) -> "Message":

@@ -102,6 +102,7 @@ class Device:
     def __init__(self, node: DeviceNode, rule: DeviceRule, own: OwnCode, *, noise_of: "NoiseOf | None" = None) -> None:
         self._node, self.rule, self._own, self._noise_of = node, rule, own, noise_of
         self._references = References(own.dataset, node)
+        self._here = node  # where the user's own code is: the folder is that of the run in hand
 
     def answer(self, order: Order) -> Reply:
         """Do what an order says; what was learned of the data is on disk before anything is trained.
@@ -111,7 +112,7 @@ class Device:
         if isinstance(order, DescribeOrder) and order.asks == "end":
             remove_run(self._node.folder, order.run_id)
             return DescribeReply(n_samples=0, partition=self._node.partition)
-        here = replace(self._node, folder=run_folder(self._node.folder, order.run_id))
+        here = self._here = replace(self._node, folder=run_folder(self._node.folder, order.run_id))
         self._references = References(self._own.dataset, here)
         try:
             return self._answer(order, here)
@@ -339,18 +340,17 @@ class Device:
         store: DeviceStore,
         *,
         seed: int,
-        here: DeviceNode | None = None,
         state: DeviceState | None = None,
         served: ServedView | None = None,
     ) -> ClientRuntime:
         """Return the runtime of this one client; there is at least one sample.
 
-        With ``served`` it has experts, of which the device knows what ``state`` says. ``here``: where the user's own
-        code trains; None if nothing is trained.
+        With ``served`` it has experts, of which the device knows what ``state`` says.
         """
         serving, compute = work.serving, None
         if self._own.train is not None:
-            visit = None if here is None else lambda _client, _round_index: nullcontext(here)
+            here = self._here if state is None else replace(self._here, since=state.round_index)
+            visit = lambda _client, _round_index: nullcontext(here)  # noqa: E731
             compute = OwnCompute(self._own, store, layout, mix_rate=work.mix_rate, seed=seed, visit=visit)
             serving = replace(serving, fine_tune=0)
         keys = np.array([client_key(work.client)], dtype=np.uint64)
@@ -406,9 +406,7 @@ class Device:
         done = read_training(here.folder, digest)
         if done is not None:
             return done
-        runtime = self.runtime(
-            order.layout, order.work, store, seed=order.seed, here=here, state=state, served=order.served
-        )
+        runtime = self.runtime(order.layout, order.work, store, seed=order.seed, state=state, served=order.served)
         runtime.begin(order.round_index)
         memory, local = read_memory(here.folder), runtime.local
         previous = memory.previous(order.round_index, order.layout.size)

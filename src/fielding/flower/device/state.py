@@ -319,6 +319,7 @@ def write_training(folder: Path, digest: str, updates: Updates) -> None:
     if updates.expert_losses is not None:
         arrays["experts"] = updates.expert_losses[0]
     values: dict[str, Json] = {"job": digest, "n_samples": int(updates.n_samples[0]), "start": int(updates.start[0])}
+    arrays |= {f"metric/{name}": values[:1] for name, values in updates.metrics.items()}
     write_contents(Contents(values=values, arrays=arrays, progress={}, kind=KIND), folder / TRAINED)
 
 
@@ -338,6 +339,8 @@ def read_training(folder: Path, digest: str) -> Updates | None:
             losses=losses,
             start=int(str(contents.values["start"])),
         )
+        own = {name.partition("/")[2]: one for name, one in contents.arrays.items() if name.startswith("metric/")}
+        done = replace(done, metrics={name: one.astype(np.float64) for name, one in own.items()})
         return done if experts is None else replace(done, expert_losses=experts.astype(np.float64)[np.newaxis])
     except FOREIGN as error:
         set_aside(folder, TRAINED, error)

@@ -173,13 +173,18 @@ def _stack_scores(clients: Counts, slices: Sequence[ClientScores]) -> ClientScor
         expert_weights=by_expert("expert_weights"),
         expert_losses=by_expert("expert_losses"),
         expert_correct=by_expert("expert_correct"),
-        # A metric of the user's own counts if at least half of them have it: one device cannot fill the logs.
-        metrics={
-            name: np.array([one.metrics[name][0] if name in one.metrics else np.nan for one in slices])
-            for name, n_sent in Counter(name for one in slices for name in one.metrics).items()
-            if 2 * n_sent >= len(slices)
-        },
+        metrics=_stack_metrics([one.metrics for one in slices]),
     )
+
+
+def _stack_metrics(told: Sequence[Mapping[str, Vector]]) -> dict[str, Vector]:
+    """Return metrics of the user's own that at least half of the clients have: one device cannot fill the logs."""
+    n_sent = Counter(name for one in told for name in one)
+    return {
+        name: np.array([one[name][0] if name in one else np.nan for one in told])
+        for name, n_clients in n_sent.items()
+        if 2 * n_clients >= len(told)
+    }
 
 
 MOST_ROUNDS = 3  # so many rounds in a row in which all clients that were asked to train failed end a run,
@@ -290,6 +295,7 @@ class FlowerClients:
         self._clock, self._begun_at, self._before_s = clock, clock(), 0.0
         self._round_index, self._worked_s = -1, 0.0
         self._has_met, self._failing = False, FailingRounds()
+        self._figures: Mapping[int, Mapping[str, float]] = {}
         # Recent losses of the experts of all clients, and the models that serve these; None: they have no experts.
         n_experts = len(told_names(orders.work.serving))
         self._heard: Vector | None = np.full(n_experts, np.nan) if n_experts else None
@@ -343,6 +349,11 @@ class FlowerClients:
         """Which clients fail, and from which round on they are asked again."""
         return self._contacts.failing.record(self.client_ids)
 
+    @property
+    def cluster_figures(self) -> Mapping[int, Mapping[str, float]]:
+        """What the server's own code measured of the clusters' models in this round, by name."""
+        return self._figures
+
     # ---- a round begins --------------------------------------------------------------------------------------------
 
     def meet(self) -> tuple[ClientId, ...]:
@@ -373,6 +384,7 @@ class FlowerClients:
         if not self._has_met:
             self._look_around(round_index)
         self._round_index, self._worked_s, self._has_met = round_index, 0.0, False
+        self._figures = {}
         if self._contacts.deliveries is not None:
             self._contacts.deliveries.begin()
         return self._contacts.take_reports(max(round_index - 1, 0))
@@ -546,6 +558,7 @@ class FlowerClients:
             if any(one.expert_losses is not None for one in slices)
             else None,
             expert_names=experts,
+            metrics=_stack_metrics([one.metrics for one in slices]),
             missing={
                 reason: [int(plan.clients[at]) for at, one in enumerate(settled) if one.reason == reason]
                 for reason in reasons
@@ -597,6 +610,7 @@ class FlowerClients:
         n_of = None if self._n_tested is None else int(free.sum())
         window = replace(window, also=also, n_of=n_of)
         if contacts.deliveries is not None:
+            self._figures = contacts.deliveries.measure()
             contacts.deliveries.record(window, row)
         return {"window": window}
 

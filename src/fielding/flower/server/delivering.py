@@ -5,12 +5,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import ClientId, Counts, Json, Mask, Models, Vector
-from fielding.errors import CheckpointError, FieldingError, echo
+from fielding.errors import CheckpointError, FieldingError, echo, error_words
 from fielding.federation.evaluation import ClientScores
 from fielding.flower.server.exchange import Task
 from fielding.flower.wire.orders import (
@@ -24,12 +25,17 @@ from fielding.flower.wire.orders import (
     served_view,
 )
 from fielding.records.versions import FOR_ALL, ModelVersions, Version, now_text, pinned_version
+from fielding.runtime.own_code import Tensors, checked_metrics, named_tensors
 from fielding.training.layout import Layout
 
 WANTS_NONE = 0  # in place of the code of a key: the client's app takes no models
 NEVER = -1  # the round of the version of a client that holds none
 _NAMES = ("delivery.held", "delivery.round")
 _LOG = logging.getLogger(__name__)
+
+
+ServerEvaluate: TypeAlias = Callable[[Tensors, Version], Mapping[str, float]]
+"""Measures the model of a version on data of the server's: numbers by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,6 +83,8 @@ class Deliveries:
         How many models are sent in a round at most, beside those that clients train or test.
     manifest
         Of the run, for the files.
+    evaluate
+        The user's own code that measures a model of a cluster on data of the server's, if there is some.
 
     Attributes
     ----------
@@ -94,7 +102,9 @@ class Deliveries:
         has_experts: bool = False,
         budget: int,
         manifest: Mapping[str, Json] | None = None,
+        evaluate: ServerEvaluate | None = None,
     ) -> None:
+        self._evaluate = evaluate
         self._versions, self._layout, self._work, self._manifest = versions, layout, work, manifest
         self._n_shared, self._has_experts, self._budget, self._left = n_shared, has_experts, budget, budget
         self.clusters: Callable[[], tuple[int, ...]] = tuple
@@ -134,6 +144,28 @@ class Deliveries:
         self._take_newest(versions, np.array(models, dtype=np.float32))
         self._cluster_of = np.array(clusters)[row]
 
+    def measure(self) -> dict[int, dict[str, float]]:
+        """Return what the user's own code says of the newest release, by cluster and name; it goes with the versions.
+
+        Code that fails is told in the log, and the run goes on without: no device waits for it.
+        """
+        release = self._newest
+        if self._evaluate is None or release is None:
+            return {}
+        found: dict[int, dict[str, float]] = {}
+        for at, version in enumerate(release.versions):
+            try:
+                given = self._evaluate(named_tensors(self._layout, release.models[at]), version)
+                measured = checked_metrics(given, "evaluate of server_app")
+            except Exception as error:  # whatever the user's code does
+                _LOG.warning("version %s is not tested at the server: %s", version.name, error_words(error))
+                continue
+            finite = {f"server/{name}": one for name, one in measured.items() if math.isfinite(one)}
+            found[version.cluster] = finite
+        told = [replace(one, scores={**one.scores, **found.get(one.cluster, {})}) for one in release.versions]
+        self._newest = replace(release, versions=tuple(told))
+        return found
+
     def record(self, scores: ClientScores | None = None, row: Counts | None = None) -> None:
         """Write down the newest release, with how it was tested, if it was; ``row``: of all clients."""
         release = self._newest
@@ -142,7 +174,10 @@ class Deliveries:
         if scores is not None and row is not None:
             tested = row[scores.clients]
             told = [_figures(scores, tested == at) for at in range(len(release.versions))]
-            versions = [replace(one, scores=figures) for one, figures in zip(release.versions, told, strict=True)]
+            versions = [
+                replace(one, scores={**figures, **one.scores})
+                for one, figures in zip(release.versions, told, strict=True)
+            ]
             release = self._newest = replace(release, versions=tuple(versions))
         self._versions.release(release.versions, release.models, self._layout, self._manifest)
 

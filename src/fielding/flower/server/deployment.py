@@ -46,7 +46,7 @@ from fielding.federation.report_budget import usual_budget
 from fielding.flower.server.class_growth import check_growth, grow_classes, grow_labels
 from fielding.flower.server.clients import FlowerClients, OrderBook, UnansweredRoundError
 from fielding.flower.server.contacts import Presence
-from fielding.flower.server.delivering import Deliveries
+from fielding.flower.server.delivering import Deliveries, ServerEvaluate
 from fielding.flower.server.device_rule import device_record, roll_call_of
 from fielding.flower.server.exchange import Exchange, Patience, Task, Wire
 from fielding.flower.server.sharing import sharing_of
@@ -275,6 +275,8 @@ class Deployment:
     deliveries
         How many models travel to devices in a round at most, beside those that they train or test; None: as many as
         clients are asked what is new by default.
+    evaluate
+        Measures the clusters' models on data of the server's whenever clients are tested.
     """
 
     config: Config
@@ -290,6 +292,7 @@ class Deployment:
     keep_state: bool = True
     init_from: Path | None = None
     deliveries: int | None = None
+    evaluate: ServerEvaluate | None = None
 
     def settings(self, table: Mapping[str, Json]) -> dict[str, Json]:
         """Return the part of a manifest that tells what was set, in the config and beside it."""
@@ -454,6 +457,7 @@ def runner_of(
         has_experts=bool(orders.work.serving.experts),
         budget=deployment.deliveries or usual_budget(config.training.participants),
         manifest={"classes": [str(at) for at in range(deployment.classes)]},
+        evaluate=deployment.evaluate,
     )
     clients = FlowerClients(
         exchange,

@@ -3,6 +3,7 @@
 import logging
 import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,6 +13,7 @@ from fielding.config.keys import Config
 from fielding.config.reader import read_config
 from fielding.errors import InputError, OptionError, echo
 from fielding.flower.server.contacts import Presence
+from fielding.flower.server.delivering import ServerEvaluate
 from fielding.flower.server.deployment import Deployment, FirstModel, deployed_config, run_deployment
 from fielding.flower.server.device_rule import MEMORY, device_record
 from fielding.flower.server.exchange import Patience
@@ -40,6 +42,7 @@ def server_app(
     *,
     first_model: FirstModel | None = None,
     strategy: "Callable[[], Strategy] | None" = None,
+    evaluate: ServerEvaluate | None = None,
 ) -> "ServerApp":
     """Return a Flower ServerApp that runs Fielding.
 
@@ -53,6 +56,10 @@ def server_app(
     strategy
         Makes a strategy of Flower that combines the models of each cluster in place of ``aggregation.name``, as
         ``lambda: Krum(num_malicious_nodes=1)``.
+    evaluate
+        ``evaluate(model, version)`` measures a cluster's model on data that the server has, whenever clients are
+        tested: arrays by name, and which version it is (``version.cluster``, ``.round_index``, ``.n_members``); it
+        returns numbers by name. They go to logs, page and trackers as ``server/NAME``, by cluster.
 
     Notes
     -----
@@ -85,6 +92,7 @@ def server_app(
     def main(grid: "Grid", context: "Context") -> None:
         run_config = cast("Mapping[str, Json]", context.run_config)
         deployment, out = deployment_from(run_config, config, first_model=first_model, strategy=strategy)
+        deployment = replace(deployment, evaluate=evaluate)
         serve(grid, deployment, out)
 
     return made

@@ -79,7 +79,7 @@ understand, a new field or a new word in one, takes a new number, and :func:`_sa
 - 3: the messages of ``tests/golden/agreement_3.json``
 - 4: a description may be asked for otherwise than by ``"report"``; a device that is spoken to in an agreement which it
   does not know answers with those that it speaks, where one of 3 fails with a text; models may be delivered, and a
-  device may say which one it holds
+  device may say which one it holds; metrics of the user's own may come with a trained model
 """
 PROTOCOL = AGREEMENTS[-1]
 ANSWERS_SINCE = 4  # servers of older agreements cannot read an answer that is a list of agreements
@@ -668,6 +668,8 @@ def reply_records(reply: Reply, *, agreement: int = PROTOCOL) -> "RecordDict":
 
     if agreement < 4 and not isinstance(reply, ProbeReply):
         reply = replace(reply, holding=None)
+        if isinstance(reply, TrainReply):
+            reply = replace(reply, updates=replace(reply.updates, metrics={}))
     if isinstance(reply, EvaluateReply):
         tested = RecordDict({"metrics": MetricRecord(dict(_test_metrics(reply.scores)))})
         return _with_holding(tested, reply.holding)
@@ -719,7 +721,7 @@ def _train_metrics(updates: Updates) -> dict[str, int | float | list[float]]:
         metrics["start"] = int(updates.start[0])
     if updates.expert_losses is not None and np.isfinite(updates.expert_losses).all():
         metrics["expert-losses"] = updates.expert_losses[0].tolist()
-    return metrics
+    return metrics | {f"{OWN_METRIC}{name}": float(values[0]) for name, values in updates.metrics.items()}
 
 
 def _test_metrics(scores: ClientScores) -> dict[str, int | float | list[float]]:
@@ -785,7 +787,8 @@ def most_bytes(verb: Verb, expected: Expected) -> int:
 
 def _train_reply(records: "RecordDict", report: Report | None, expected: Expected) -> TrainReply:
     _check_names(records, {"arrays", "metrics"}, {"report", SHARED, HOLDING})
-    metrics = _convert(_values(records, "metrics"), _Trained, "metrics")
+    given = _values(records, "metrics")
+    own, metrics = _own_metrics(given, OWN_METRIC), _convert(given, _Trained, "metrics")
     is_part = model_names(records) == {PART}
     _check_models(records, {PART if is_part else "model"}, set(records))
     model = named_model(records, PART if is_part else "model", None if is_part else expected.n_numbers)
@@ -807,6 +810,7 @@ def _train_reply(records: "RecordDict", report: Report | None, expected: Expecte
         square_loss=np.array([_loss(metrics.square_loss, "square-loss")]),
         start_loss=start_loss,
         expert_losses=told,
+        metrics=own,
         n_parameters=0,
         learning_rate=0.0,
     )

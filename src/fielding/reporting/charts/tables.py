@@ -83,6 +83,23 @@ def tabulate_run(run: RunRecord) -> Section:
     return Section(title="Results in numbers", text=text, table=table, copies=copies)
 
 
+def tabulate_clusters(run: RunRecord, name: str | None = None) -> Section:
+    """Return the newest metrics of the user's own by cluster, of tests, of training and of the server."""
+    title = "Your own metrics by cluster"
+    found: dict[str, dict[str, Json]] = {}
+    for row in run.rounds:
+        by_cluster = row.get("by_cluster")
+        for cluster, figures in by_cluster.items() if isinstance(by_cluster, dict) else ():
+            if isinstance(figures, dict):
+                found[cluster] = {**found.get(cluster, {}), **figures, "round": row["round"]}
+    if not found:
+        return Section(title=title, missing="The run has no metrics of your own.", group=name)
+    heads = list(dict.fromkeys(one for figures in found.values() for one in figures if one != "round"))
+    rows = [[cluster, *(digits(figures.get(one)) for one in heads)] for cluster, figures in found.items()]
+    text = "The newest values of each cluster. train/: of training; server/: measured at the server."
+    return Section(title=title, text=text, table=[["cluster", *heads], *rows], group=name)
+
+
 def leave_out_columns(section: Section) -> Section:
     """Return a section whose table tells nothing twice, and that says what its table leaves out.
 
