@@ -202,6 +202,7 @@ def policy_of(config: Config, *, kind: Kind, metric: str, noise_variance: float 
                 warm_start=section.warm_start,
             ),
             inherit=section.inherit,
+            robust=section.robust,
             seed=config.seed,
             noise_variance=noise_variance,
         )
