@@ -1,6 +1,6 @@
 """Clients that lie about their data: what becomes of the others' clusters and accuracy, by kind of lie and by metric.
 
-    python experiments/lying.py [--seeds 3] [--participants 20] [--robust] [--jobs 2] [--quick]
+    python experiments/lying.py [--seeds 3] [--participants 20] [--robust] [--alpha 5] [--jobs 2] [--quick]
     python experiments/lying.py --matrix [--seeds 2] [--first-seed 11] [--jobs 2]
 
 Fielding on digits whose clients move between four places; some clients report lies and train honestly. Everything is
@@ -47,13 +47,17 @@ METRICS = ("l1", "hellinger")
 SHARES = (0.1, 0.2, 0.3)
 N_ROUNDS, QUICK_ROUNDS = 100, 20
 PARTICIPANTS = 20
-MATRIX_METRICS, ALPHAS = ("l1", "hellinger", "l2"), (0.5, 5.0, 20.0)
-MATRIX_SHARES, MATRIX_ROUNDS = (0.03, 0.05, 0.1, 0.2, 0.3), 100
+MATRIX_METRICS, ALPHAS = ("l1", "hellinger", "l2"), (5.0, 20.0, 0.5)
+MATRIX_SHARES = (0.03, 0.05, 0.1, 0.2, 0.3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One run: the method, who lies how, and how the coordinator measures distances."""
+    """One run: the method, who lies how, and how the coordinator measures distances.
+
+    ``alpha``: how close places lie, with 300 samples of each client every 20 rounds, of which a fifth moves; None for
+    few samples, and places far apart.
+    """
 
     method: str = "fielding"
     kind: str = "permute"
@@ -63,6 +67,7 @@ class Case:
     rounds: int = N_ROUNDS
     participants: int = PARTICIPANTS
     robust: bool = False
+    alpha: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,29 +83,24 @@ class Outcome:
 def config_of(case: Case) -> Config:
     """Return the config of a run; that of an honest one has no key about lies."""
     lies: dict[str, Json] = {"liars": case.share, "lie": case.kind} if case.share else {}
-    places: dict[str, Json] = {"name": "digits", "scenario": "places", "clients": 100, "samples": 50}
+    places: dict[str, Json] = {"name": "digits", "scenario": "places", "clients": 100}
+    if case.alpha is None:
+        places |= {"samples": 50, "gap": 10, "window": 10}
+    else:
+        places |= {"samples": 300, "gap": 20, "window": 20, "alpha": case.alpha, "share": 0.2}
     return config_from(
         {
             "preset": "paper",
             "seed": case.seed,
             "rounds": case.rounds,
             "workers": 1,
-            "trace": {**places, "gap": 10, "window": 10, **lies},
+            "trace": {**places, **lies},
             "method": {"name": case.method},
             "training": {"participants": case.participants},
             "coordinator": {"metric": case.metric, "robust": case.robust},
             "evaluation": {"every": 5},
         }
     )
-
-
-def matrix_config(case: Case, alpha: float) -> Config:
-    """Return a config whose reports the matrix is about: places by how far apart they lie."""
-    base = config_of(replace(case, rounds=MATRIX_ROUNDS, participants=40))
-    trace = replace(
-        base.trace, samples=300, gap=20, window=20, options={**base.trace.options, "alpha": alpha, "share": 0.2}
-    )
-    return replace(base, trace=trace)
 
 
 def report_only(config: Config) -> tuple[float, int]:
@@ -134,8 +134,8 @@ def report_only(config: Config) -> tuple[float, int]:
 def matrix_cell(job: tuple[str, float, str, float, int]) -> tuple[float, float]:
     """Return the honest agreement of one cell and seed, by the published rules and by the robust ones."""
     metric, alpha, kind, share, seed = job
-    case = Case(metric=metric, kind=kind, share=share, seed=seed)
-    published, robust = (report_only(matrix_config(replace(case, robust=one), alpha))[0] for one in (False, True))
+    case = Case(metric=metric, kind=kind, share=share, seed=seed, participants=40, alpha=alpha)
+    published, robust = (report_only(config_of(replace(case, robust=one)))[0] for one in (False, True))
     return published, robust
 
 
@@ -143,7 +143,7 @@ def print_matrix(n_seeds: int, first: int, jobs: int) -> None:
     seeds = range(first, first + n_seeds)
     cells = [("none", 0.0), *product(LIES, MATRIX_SHARES)]
     with ProcessPoolExecutor(jobs) as pool:
-        for metric, alpha in product(MATRIX_METRICS, ALPHAS):
+        for alpha, metric in product(ALPHAS, MATRIX_METRICS):
             keys = [(metric, alpha, "permute" if kind == "none" else kind, share) for kind, share in cells]
             found = list(pool.map(matrix_cell, [(*key, seed) for key in keys for seed in seeds]))
             shown = [
@@ -192,13 +192,21 @@ def honest_accuracy(test: dict[str, list[int]], honest: np.ndarray) -> float:
     return float((np.array(test["correct"])[kept] / np.array(test["n_test"])[kept]).mean())
 
 
-def cases(seeds: int, participants: int, *, quick: bool, robust: bool = False) -> list[Case]:
+def cases(
+    seeds: int,
+    participants: int,
+    *,
+    quick: bool,
+    robust: bool = False,
+    alpha: float | None = None,
+    shares: Sequence[float] = SHARES,
+) -> list[Case]:
     """Return all runs; quick: one seed, one share, few rounds."""
-    shares, rounds = ((0.2,), QUICK_ROUNDS) if quick else (SHARES, N_ROUNDS)
+    shares, rounds = ((0.2,), QUICK_ROUNDS) if quick else (shares, N_ROUNDS)
     honest = [Case(method="global"), *(Case(metric=metric) for metric in METRICS)]
     lying = [Case(kind=kind, share=share, metric=one) for kind, share, one in product(LIES, shares, METRICS)]
     return [
-        replace(case, seed=seed, rounds=rounds, participants=participants, robust=robust)
+        replace(case, seed=seed, rounds=rounds, participants=participants, robust=robust, alpha=alpha)
         for case, seed in product([*honest, *lying], range(1, 2 if quick else 1 + seeds))
     ]
 
@@ -246,6 +254,8 @@ def main() -> int:
     parser.add_argument("--participants", type=int, default=PARTICIPANTS, help="a round; four for each cluster")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--robust", action="store_true", help="with coordinator.robust, which the preset leaves out")
+    parser.add_argument("--alpha", type=float, help="how close places lie, such as 5; by default far apart")
+    parser.add_argument("--shares", type=float, nargs="+", default=SHARES, help="of clients that lie")
     parser.add_argument("--matrix", action="store_true", help="no training: every lie, share, metric and distance")
     parser.add_argument("--first-seed", type=int, default=11, help="of the matrix")
     parser.add_argument("--quick", action="store_true", help="a look whether it works: one seed, one share, 20 rounds")
@@ -253,7 +263,14 @@ def main() -> int:
     if options.matrix:
         print_matrix(options.seeds, options.first_seed, options.jobs)
         return 0
-    chosen = cases(options.seeds, options.participants, quick=options.quick, robust=options.robust)
+    chosen = cases(
+        options.seeds,
+        options.participants,
+        quick=options.quick,
+        robust=options.robust,
+        alpha=options.alpha,
+        shares=options.shares,
+    )
     with ProcessPoolExecutor(options.jobs) as pool:
         outcomes = list(pool.map(run_case, chosen))
     n_seeds = len({case.seed for case in chosen})
