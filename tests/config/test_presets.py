@@ -38,6 +38,7 @@ def test_the_paper_reports_and_regroups_as_published() -> None:
         participants_per_cluster=4,
         hysteresis=0.0,
         warm_start=False,
+        robust=False,
         inherit="average",
         reports="before-round",
     )

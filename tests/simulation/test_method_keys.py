@@ -31,6 +31,7 @@ OTHERWISE: Settings = {
     "coordinator.participants_per_cluster": 1,
     "coordinator.hysteresis": 0.3,
     "coordinator.warm_start": True,
+    "coordinator.robust": False,
     "coordinator.inherit": "majority",
     "coordinator.metric": "js",
     "coordinator.detector": "any-change",

@@ -77,6 +77,9 @@ KMax = Annotated[int, typer.Option(help="Most clusters.")]
 Partitioner = Annotated[str, typer.Option(help=f"How to group: {_names({**PARTITIONERS})}.")]
 Hysteresis = Annotated[float, typer.Option(help="Keep the number of clusters unless the silhouette gains more.")]
 WarmStart = Annotated[bool, typer.Option("--warm-start", help="Start k-means from the current centers, too.")]
+Robust = Annotated[
+    bool, typer.Option("--robust", help="Few clients with far reports neither hide groups nor force a re-clustering.")
+]
 Inherit = Annotated[str, typer.Option(help=f"What a new cluster's model is made of: {_names({**INHERIT})}.")]
 Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
 JsonOutput = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
@@ -98,6 +101,7 @@ def policy_from_options(
     inherit: str,
     seed: int,
     delta_rule: str = "max",
+    robust: bool = False,
 ) -> Policy:
     """Return the policy that the options of a command describe."""
     options: dict[str, dict[str, object]] = {
@@ -110,5 +114,6 @@ def policy_from_options(
         trigger=trigger_named(trigger, options.get(trigger)),
         clusterer=Clusterer(partitioner=partitioner, k_max=k_max, hysteresis=hysteresis, warm_start=warm_start),
         inherit=inherit,
+        robust=robust,
         seed=seed,
     )

@@ -17,6 +17,7 @@ from fielding.cli.options import (
     Partitioner,
     Quiet,
     Reference,
+    Robust,
     Seed,
     Tau,
     TriggerOption,
@@ -61,6 +62,7 @@ def replay_command(
     partitioner: Partitioner = "kmeans",
     hysteresis: Hysteresis = 0.0,
     warm_start: WarmStart = False,
+    robust: Robust = False,
     inherit: Inherit = "average",
     seed: Seed = 0,
     resume: Annotated[
@@ -79,7 +81,7 @@ def replay_command(
     options = {
         "kind": kind, "metric": metric, "trigger": trigger, "tau": tau, "reference": reference,
         "delta_step": delta_step, "k_max": k_max, "partitioner": partitioner, "hysteresis": hysteresis,
-        "warm_start": warm_start, "inherit": inherit, "seed": seed,
+        "warm_start": warm_start, "robust": robust, "inherit": inherit, "seed": seed,
     }  # fmt: skip
     # Options that stand on the command line, even with their defaults.
     sources = {name: context.get_parameter_source(name) for name in options}
@@ -150,6 +152,7 @@ def _run_options(folder: Path) -> dict[str, Any]:
         "partitioner": section.partitioner,
         "hysteresis": section.hysteresis,
         "warm_start": section.warm_start,
+        "robust": section.robust,
         "inherit": policy.inherit,
         "seed": policy.seed,
     }

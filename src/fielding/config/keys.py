@@ -231,6 +231,11 @@ class CoordinatorSection:
         0.0, "keep the number of clusters unless the silhouette gains more", low=0.0, used_by=_GROUPED
     )
     warm_start: bool = key(False, "start k-means from the current centers, too", used_by=_GROUPED)
+    robust: bool = key(
+        True,
+        "few clients with far reports neither hide groups from the choice of K nor move centers",
+        used_by=_GROUPED,
+    )
     inherit: str = key(
         "average", "what a new cluster's model is made of", choices=PLACES["inheritance"], used_by=_GROUPED
     )

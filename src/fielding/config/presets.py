@@ -50,6 +50,7 @@ PRESETS: dict[str, dict[str, dict[str, Json]]] = {
             "participants_per_cluster": 4,
             "hysteresis": 0.0,
             "warm_start": False,
+            "robust": False,
             "inherit": "average",
             "reports": "before-round",
         },

@@ -93,16 +93,32 @@ def root_shares(rows: Matrix) -> Matrix:
     return np.asarray(np.sqrt(np.where(sums > 0.0, positive / np.maximum(sums, TIE), 1.0 / rows.shape[1])))
 
 
-def recompute_centers(registry: Registry, centers: Matrix, clusters: Iterable[int]) -> Matrix:
+FAR = 3.0  # times what members usually lie from their mean: those farther out do not count for a robust center
+
+
+def recompute_centers(
+    registry: Registry, centers: Matrix, clusters: Iterable[int], *, robust: Metric | None = None
+) -> Matrix:
     """Return the centers with those of some clusters computed anew from their active members.
 
     A cluster without active members keeps the center it had: it is dormant and may be joined again.
+
+    ``robust``: by this metric, members that lie farther from the mean than three times what members usually do (the
+    median) are left out, and the mean is taken anew: what few clients report hardly moves it. None: all count.
     """
     fresh = centers.copy()
     for cluster in clusters:
         members = registry.members(cluster)
-        if members.size:
-            fresh[cluster] = Points(registry.representations, members).mean()
+        if not members.size:
+            continue
+        points = Points(registry.representations, members)
+        fresh[cluster] = points.mean()
+        if robust is not None:
+            parts = [robust.between(rows, fresh[cluster : cluster + 1])[:, 0] for _, rows in points.chunks()]
+            distances = np.concatenate(parts)
+            kept = distances <= FAR * np.median(distances) + TIE
+            if not kept.all():
+                fresh[cluster] = Points(registry.representations, members[kept]).mean()
     return fresh
 
 
@@ -140,7 +156,9 @@ def in_order_of_first_member(labels: Membership) -> Membership:
     return np.asarray(rank[labels])
 
 
-def settle(registry: Registry, labels: Membership, ids: Sequence[int], *, metric: Metric) -> Clusters:
+def settle(
+    registry: Registry, labels: Membership, ids: Sequence[int], *, metric: Metric, is_robust: bool = False
+) -> Clusters:
     """Write a new partition of the active clients into the registry and return its clusters.
 
     ``labels``: the cluster of each active client, in the order of rows. Inactive clients that once had a cluster are
@@ -151,7 +169,7 @@ def settle(registry: Registry, labels: Membership, ids: Sequence[int], *, metric
     position[by_id] = np.arange(len(ids), dtype=np.int32)
     registry.membership[registry.active_rows()] = position[labels]
     blank = np.zeros((len(ids), registry.representations.shape[1]), dtype=np.float64)
-    centers = recompute_centers(registry, blank, range(len(ids)))
+    centers = recompute_centers(registry, blank, range(len(ids)), robust=metric if is_robust else None)
     absent = np.flatnonzero(~registry.active & (registry.membership != UNASSIGNED))
     no_cluster = np.full(absent.size, UNASSIGNED, dtype=np.int32)
     last_seen = Points(registry.representations, absent)

@@ -242,6 +242,11 @@ class Coordinator:
         """The distance that everything is decided by."""
         return metric_named(self.policy.metric)
 
+    @property
+    def robust(self) -> Metric | None:
+        """The distance by which far members do not count for a center; None if all count."""
+        return self.metric if self.policy.robust else None
+
     @contextmanager
     def _all_or_nothing(self, client_ids: Sequence[ClientId] = ()) -> Iterator[None]:
         """Leave everything as it was if acting on reports of these clients breaks off.
@@ -297,7 +302,8 @@ class Coordinator:
         """Make the first clusters; all of them start from the one initial model."""
         clustering = self._clustering(None)
         ids = [self.next_id + label for label in range(clustering.n_clusters)]
-        self.clusters = settle(self.registry, in_order_of_first_member(clustering.labels), ids, metric=self.metric)
+        labels = in_order_of_first_member(clustering.labels)
+        self.clusters = settle(self.registry, labels, ids, metric=self.metric, is_robust=self.policy.robust)
         self.next_id += len(ids)
         return replace(
             decision,
@@ -322,7 +328,7 @@ class Coordinator:
             new = np.where(is_clear, new, old)
         membership[speaking] = new
         touched = occurring(old) | occurring(new) | occurring(membership[reported.silent])
-        centers = recompute_centers(self.registry, before.centers, sorted(touched))
+        centers = recompute_centers(self.registry, before.centers, sorted(touched), robust=self.robust)
         self.clusters = replace(before, centers=centers, live=live_clusters(self.registry, len(before.ids)))
         decision = replace(
             decision,
@@ -367,7 +373,7 @@ class Coordinator:
         heads = head_counts(was, labels, n_old=len(old.ids), n_new=clustering.n_clusters)
         ids = inherit_ids(heads, old.ids, self.next_id)
         self.next_id = max(self.next_id, max(ids) + 1)
-        self.clusters = settle(self.registry, labels, ids, metric=self.metric)
+        self.clusters = settle(self.registry, labels, ids, metric=self.metric, is_robust=self.policy.robust)
         mixing = mixing_matrix(
             heads[np.argsort(ids)],
             old_centers=old.centers,
@@ -383,7 +389,9 @@ class Coordinator:
         if self.policy.noise_variance:
             points = Points(root_shares(points.all()))
             current = None if current is None else root_shares(current)
-        return self.policy.clusterer.cluster(points, metric=self.metric, rng=rng, current=current)
+        return self.policy.clusterer.cluster(
+            points, metric=self.metric, rng=rng, current=current, robust=self.policy.robust
+        )
 
     def _theta(self, clusters: Clusters) -> float:
         rng = stream(self.policy.seed, "theta", self.n_events)

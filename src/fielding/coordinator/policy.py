@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from fielding._typing import Json
-from fielding.config.options import check_number
+from fielding.config.options import check_flag, check_number
 from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.trigger import TRIGGERS, CenterShift, Trigger
 from fielding.coordinator.warm_start import check_inheritance
@@ -24,6 +24,9 @@ class Policy:
         Name of the distance: l1, l2, hellinger, js, cosine.
     inherit
         What a new cluster's model is made of: ``"average"``, ``"majority"`` or ``"nearest"``.
+    robust
+        Whether few clients with far reports are kept from taking clusters away from the others: they do not count for
+        centers, and do not hide groups from the choice of K (docs/decisions/0047). False: the published method.
     noise_variance
         Variance of the noise that clients add to each count of samples before they divide it by their number of
         samples; 0: reports are exact. With noise clients move only where their report says so beyond it, and are
@@ -35,6 +38,7 @@ class Policy:
     trigger: Trigger = field(default_factory=CenterShift)
     clusterer: Clusterer = field(default_factory=Clusterer)
     inherit: str = "average"
+    robust: bool = False
     seed: int = 0
     noise_variance: float = 0.0
 
@@ -54,6 +58,7 @@ class Policy:
                 f"metric {self.metric!r} compares shares; use it with kind 'histogram', not {self.kind!r}"
             )
         check_inheritance(self.inherit)
+        check_flag("robust", self.robust)
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
             raise OptionError(f"seed is {echo(self.seed)}; give a whole number from 0")
 

@@ -48,7 +48,7 @@ def merge_clusters(coordinator: Coordinator, into: Counts) -> Matrix:
     mixing[place, np.arange(into.size)] = sizes
     empty = mixing.sum(axis=1) == 0.0
     mixing[empty, left[empty]] = 1.0
-    centers = recompute_centers(registry, clusters.centers[left], range(left.size))
+    centers = recompute_centers(registry, clusters.centers[left], range(left.size), robust=coordinator.robust)
     registry.samples.settle(registry.active_rows(), registry.membership)
     coordinator.clusters = Clusters(
         ids=tuple(clusters.ids[at] for at in left.tolist()),
@@ -65,7 +65,7 @@ def place_clients(coordinator: Coordinator, client_ids: Sequence[ClientId], clus
     rows = registry.rows_for(client_ids)
     touched = {*registry.membership[rows].tolist(), *clusters.tolist()} - {UNASSIGNED}
     registry.membership[rows] = clusters
-    centers = recompute_centers(registry, before.centers, sorted(touched))
+    centers = recompute_centers(registry, before.centers, sorted(touched), robust=coordinator.robust)
     coordinator.clusters = replace(before, centers=centers, live=live_clusters(registry, len(before.ids)))
 
 

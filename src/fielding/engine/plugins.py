@@ -202,6 +202,8 @@ def policy_of(config: Config, *, kind: Kind, metric: str, noise_variance: float 
                 warm_start=section.warm_start,
             ),
             inherit=section.inherit,
+            # Noised reports lie far out without a lie.
+            robust=section.robust and not noise_variance,
             seed=config.seed,
             noise_variance=noise_variance,
         )

@@ -106,7 +106,7 @@ RULES = (
         keys=(
             *(f"coordinator.{name}" for name in ("trigger", "tau", "reference", "noise_floor", "delta_*")),
             *(f"coordinator.{name}" for name in ("partitioner", "k_max", "k_choice", "participants_per_cluster")),
-            *(f"coordinator.{name}" for name in ("hysteresis", "warm_start", "inherit")),
+            *(f"coordinator.{name}" for name in ("hysteresis", "warm_start", "robust", "inherit")),
         ),
         note="from the next event on; clusters stay until then",
     ),

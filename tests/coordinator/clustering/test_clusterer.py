@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score, silhouette_score
 from fielding import blas_threads as threads
 from fielding._typing import Matrix
 from fielding.coordinator.clustering import PARTITIONERS, Clusterer, Clustering, clusterer
-from fielding.coordinator.clustering.clusterer import beats_null, without_structure
+from fielding.coordinator.clustering.structure import beats_null, without_structure
 from fielding.coordinator.points import Points
 from fielding.distance import METRICS, Metric
 from fielding.errors import OptionError

@@ -1,6 +1,6 @@
 """Stage 7 in one call: candidate partitions for every K, the best K by silhouette, labels for all points."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -8,18 +8,16 @@ import numpy as np
 
 from fielding._typing import Matrix, Membership
 from fielding.blas_threads import ONE_BLAS_THREAD
-from fielding.config.options import options_of
+from fielding.config.options import check_flag, options_of
 from fielding.config.parts import Family
 from fielding.coordinator.clustering.labels import without_gaps
 from fielding.coordinator.clustering.passes import settle_labels
 from fielding.coordinator.clustering.silhouette import choose_k, count_distinct, mean_silhouettes
 from fielding.coordinator.clustering.space import cluster_means
+from fielding.coordinator.clustering.structure import beats_null, split_again
 from fielding.coordinator.points import Points
-from fielding.distance import TIE, Metric
+from fielding.distance import Metric
 from fielding.errors import OptionError, echo, unknown_name
-
-SHARES_TOLERANCE = 1e-3  # rows that sum to one within this, and hold nothing negative, are shares
-LEAST_PRECISION = 1e-3  # of shares that differ as much as shares can
 
 
 @runtime_checkable
@@ -124,18 +122,24 @@ class Clusterer:
             raise OptionError(f"k_max is {self.k_max} but k_min is {self.k_min}; raise k_max, or use 1 for one cluster")
         _check_range("min_silhouette", self.min_silhouette, -1.0, 1.0)
         _check_range("hysteresis", self.hysteresis, 0.0, 2.0)
-        if not isinstance(self.warm_start, bool):
-            raise OptionError(f"warm_start is {echo(self.warm_start)}; use true or false")
+        check_flag("warm_start", self.warm_start)
 
     def cluster(
-        self, points: Points, *, metric: Metric, rng: np.random.Generator, current: Matrix | None = None
+        self,
+        points: Points,
+        *,
+        metric: Metric,
+        rng: np.random.Generator,
+        current: Matrix | None = None,
+        robust: bool = False,
     ) -> Clustering:
         """Return clusters of all points; equal points, options and generators give equal clusters.
 
         Beyond 6,000 points (2,000 under Jensen-Shannon) K is chosen on a sample of so many, and the partition of the
         sample is then carried over to all points.
 
-        ``current``: the present centers, shape ``(k, n_features)``, for hysteresis and warm start.
+        ``current``: the present centers, shape ``(k, n_features)``, for hysteresis and warm start. ``robust``: whether
+        clusters are split again where far clients, such as liars, hid groups from the silhouette (``structure.py``).
 
         Examples
         --------
@@ -150,10 +154,17 @@ class Clusterer:
         if not ks:
             return _one_cluster(points, {})
         with ONE_BLAS_THREAD:
-            return self._best(points, ks, metric=metric, rng=rng, current=current)
+            return self._best(points, ks, metric=metric, rng=rng, current=current, robust=robust)
 
     def _best(
-        self, points: Points, ks: list[int], *, metric: Metric, rng: np.random.Generator, current: Matrix | None
+        self,
+        points: Points,
+        ks: list[int],
+        *,
+        metric: Metric,
+        rng: np.random.Generator,
+        current: Matrix | None,
+        robust: bool,
     ) -> Clustering:
         """Return the best of the partitions with so many clusters."""
         if isinstance(self.partitioner, str):
@@ -168,12 +179,14 @@ class Clusterer:
             sample = points.all()
         start = current if self.warm_start else None
 
-        def tried(rows: Matrix, first: Matrix | None) -> tuple[list[Membership], list[float]]:
-            proposed = partitioner.partitions(rows, ks, metric=metric, rng=rng, start=first)
-            found = [without_gaps(proposed[k]) for k in ks]
+        def search(
+            rows: Matrix, some: Sequence[int], first: Matrix | None = None
+        ) -> tuple[list[Membership], list[float]]:
+            proposed = partitioner.partitions(rows, some, metric=metric, rng=rng, start=first)
+            found = [without_gaps(proposed[k]) for k in some]
             return found, list(mean_silhouettes(rows, found, metric=metric))
 
-        partitions, scores = tried(sample, start)
+        partitions, scores = search(sample, ks, start)
         silhouettes = dict(zip(ks, scores, strict=True))
         chosen = choose_k(
             silhouettes,
@@ -181,11 +194,13 @@ class Clusterer:
             hysteresis=self.hysteresis,
             current=None if current is None else len(current),
         )
-        if not beats_null(scores, sample, lambda rows: tried(rows, None)[1], rng=rng, n_draws=self.null_draws):
+        if not beats_null(scores, sample, lambda rows: search(rows, ks)[1], rng=rng, n_draws=self.null_draws):
             chosen = 1
         if chosen == 1:
             return _one_cluster(points, silhouettes)
         labels = partitions[ks.index(chosen)]
+        if robust:
+            labels = split_again(sample, labels, search=search, k_max=self.k_max, metric=metric, rng=rng)
         if is_sampled:
             centers = cluster_means(sample, labels)
             if isinstance(partitioner, Extender):
@@ -207,45 +222,3 @@ def _check_whole(name: str, value: object, *, at_least: int) -> None:
 def _check_range(name: str, value: object, low: float, high: float) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
         raise OptionError(f"{name} is {echo(value)}; use a number from {low:g} to {high:g}")
-
-
-# ---- whether there is structure at all -----------------------------------------------------------------------------
-
-
-def without_structure(points: Matrix, rng: np.random.Generator) -> Matrix:
-    """Return points with the same values in every feature, dealt anew to the clients, each feature on its own.
-
-    Shares of a row depend on each other by their sum alone if they are independent amounts divided by their sum. So
-    rows of shares are made amounts (times a gamma number, as if they came from one Dirichlet distribution), dealt, and
-    made shares again; one that got nothing stays zero.
-    """
-    if (points < 0.0).any() or (np.abs(points.sum(axis=1) - 1.0) > SHARES_TOLERANCE).any():
-        return rng.permuted(points, axis=0)
-    # The sum of the parameters of a Dirichlet distribution with the same means and the same total variance.
-    mean, variance = points.mean(axis=0), float(points.var(axis=0).sum())
-    precision = 1.0
-    if variance > 0.0:
-        precision = max(LEAST_PRECISION, float((mean * (1.0 - mean)).sum()) / variance - 1.0)
-    amounts = points * rng.gamma(precision, size=(len(points), 1))
-    dealt = rng.permuted(amounts, axis=0)
-    sums = dealt.sum(axis=1, keepdims=True)
-    return np.asarray(dealt / np.where(sums > 0.0, sums, 1.0))
-
-
-def beats_null(
-    silhouettes: Iterable[float],
-    points: Matrix,
-    measure: Callable[[Matrix], Iterable[float]],
-    *,
-    rng: np.random.Generator,
-    n_draws: int,
-) -> bool:
-    """Return whether the best silhouette of some points beats the best of each of some draws without structure.
-
-    The best over all K on both sides: the one that was chosen is the largest of several, and so are those of chance.
-
-    With a single feature there is no structure to remove, and the answer is no. 19 draws let structure pass that is not
-    there once in twenty times.
-    """
-    best = max(silhouettes)
-    return all(best > max(measure(without_structure(points, rng))) + TIE for _ in range(n_draws))
