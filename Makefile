@@ -70,8 +70,8 @@ test: $(DEV)  ## run all tests but the slow ones; ARGS="-k words" picks some; wi
 	@$(PYTEST) -m "not slow" $(ARGS) </dev/null
 
 .PHONY: test-slow
-test-slow: $(FULL)  ## run the long proofs
-	@$(PYTEST) -m slow --hypothesis-profile=slow $(ARGS) </dev/null
+test-slow: $(FULL)  ## run the long proofs, and property tests on 1,000 examples each
+	@$(PYTEST) -m "slow or hypothesis" --hypothesis-profile=slow $(ARGS) </dev/null
 
 .PHONY: check
 check: $(FULL)  ## formatting, lint, types and the direction of imports; installs PyTorch, whose types it reads

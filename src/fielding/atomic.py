@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 import shutil
+import stat
 import tempfile
 import weakref
 from collections.abc import Iterator
@@ -67,6 +68,13 @@ def output_errors(folder: Path) -> Iterator[None]:
     except OSError as error:
         where = error.filename or folder
         raise OutputError(f"cannot change {where}: {error.strerror or error}; what was committed is kept") from error
+
+
+def check_no_pipe(path: Path) -> None:
+    """Raise OSError if a path leads to a pipe, a socket or a device: it could be waited for for ever."""
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise OSError(errno.EINVAL, "it is no file", str(path))
 
 
 def make_private(folder: Path) -> None:

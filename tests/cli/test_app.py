@@ -1,4 +1,5 @@
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import cast
 
@@ -36,6 +37,18 @@ def test_wrong_use_exits_with_2_and_no_traceback(arguments: list[str]) -> None:
 
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["run", "c.toml"], ["replay", "r.npz"], ["compare", "c.toml"], ["demo"], ["report", "r"], ["new", "d.csv"]],
+)
+def test_an_empty_place_to_write_is_wrong_use(tmp_path: Path, words: list[str]) -> None:
+    done = fielding(*words, "--out", "", cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert "--out is empty" in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_factors_are_numbers_fractions_or_infinity() -> None:

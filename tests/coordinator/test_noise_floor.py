@@ -77,6 +77,16 @@ def test_the_floor_under_l1_is_the_one_of_two_binomial_shares() -> None:
     assert floor == pytest.approx(2.0 * 2.576 * np.sqrt(0.005), rel=0.15)
 
 
+@pytest.mark.parametrize(("n_labels", "quantile"), [(2, 6.63), (4, 11.34), (11, 23.21)])
+def test_the_floor_under_l2_is_a_chi_squared_one(n_labels: int, quantile: float) -> None:
+    noise = Noise(factor=0.01, reported_share=1.0)
+
+    floor = HISTOGRAM_FLOORS["l2"](np.full(n_labels, 1.0 / n_labels), noise)
+
+    # Among even shares squared L2 is the noise over n, times a chi-squared number of n - 1 degrees of freedom.
+    assert floor**2 == pytest.approx(0.01 / n_labels * quantile, rel=0.02)
+
+
 def test_members_that_told_nothing_anew_add_no_noise() -> None:
     event = movement(np.full((4, 2), 0.5))
     floors = [noise_floors(event, event.before, resampled(4, n_told))[0] for n_told in (1, 2, 4)]

@@ -320,6 +320,29 @@ def test_a_bad_pool_is_refused_with_the_name_of_its_file(
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["dates.csv", "dates.npz"])
+def test_dates_without_hyphens_are_dates(tmp_path: Path, name: str) -> None:
+    days = [20220131, 20220201, 20220301]
+    if name.endswith("npz"):
+        np.savez(tmp_path / name, client=np.zeros(3, dtype=np.int64), time=np.array(days), label=np.arange(3))
+    else:
+        (tmp_path / name).write_text("client,time,label\n" + "".join(f"a,{day},x\n" for day in days))
+
+    notes: list[str] = []
+
+    trace = import_trace(tmp_path / name, on_note=notes.append)
+
+    assert np.diff(trace.time).tolist() == [86400.0, 28 * 86400.0]
+    assert notes == ["the numbers of time are taken for dates: 2022-01-31 to 2022-03-01; give seconds if they are not"]
+
+
+@pytest.mark.parametrize("days", [[20220131, 20220132], [20220131, 20221301], [20220131, 20220131.5], [19220131, 3]])
+def test_numbers_that_are_not_all_dates_stay_seconds(tmp_path: Path, days: list[float]) -> None:
+    (tmp_path / "a.csv").write_text("client,time,label\n" + "".join(f"a,{day},x\n" for day in days))
+
+    assert sorted(import_trace(tmp_path / "a.csv").time.tolist()) == sorted(map(float, days))
+
+
 @pytest.mark.parametrize(("unit", "per_second"), [("milli", 10**3), ("micro", 10**6), ("nano", 10**9)])
 @given(moments=st.lists(st.integers(200_000_000, 90_000_000_000), min_size=1, max_size=5))
 def test_times_since_1970_in_smaller_units_are_told_by_their_size(

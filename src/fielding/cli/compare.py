@@ -9,7 +9,7 @@ import typer
 
 from fielding.cli.completion import complete_keys, complete_methods
 from fielding.cli.console import note_down, say, say_json, say_wide_table, tell
-from fielding.cli.options import JsonOutput, Quiet, StopRequest, stop_on_signal
+from fielding.cli.options import OUT, JsonOutput, Quiet, StopRequest, stop_on_signal
 from fielding.cli.run import Overrides, Tracks, as_options, explained
 from fielding.errors import InputError, OptionError, printable
 from fielding.records.run_folder import PAGE, SUMMARY
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 _EXPLAINED = ("worst_decile", "final_accuracy_corrected", "final_accuracy_tuned")
 """Figures of the table whose names say too little."""
 BaseConfig = Annotated[Path, typer.Argument(help="The base config, a TOML file; docs/config.md lists all keys.")]
-Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; started again, it goes on there.")]
+Out = Annotated[
+    Path, typer.Option("--out", "-o", help="Folder for the results; started again, it goes on there.", **OUT)
+]
 Methods = Annotated[
     str | None,
     typer.Option(

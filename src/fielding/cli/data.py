@@ -12,7 +12,7 @@ import typer
 
 from fielding.cli.completion import complete_data_sets
 from fielding.cli.console import Advance, counting, note_down, progress_bar, say, say_json, say_table
-from fielding.cli.options import JsonOutput, KindOption, MetricOption, Quiet
+from fielding.cli.options import OUT, JsonOutput, KindOption, MetricOption, Quiet
 from fielding.client.drift import DRIFT_TESTS, drift_test_named
 from fielding.config.parts import LAYOUTS
 from fielding.errors import unknown_name
@@ -162,7 +162,9 @@ def info_command(
 @data_app.command("import")
 def import_command(
     file: Source,
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .npz (with --reports also .csv[.gz]).")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="File to write: .npz (with --reports also .csv[.gz]).", **OUT)
+    ],
     client: ClientColumn = "client",
     time: TimeColumn = "time",
     label: LabelColumn = "label",

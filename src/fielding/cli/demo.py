@@ -8,11 +8,11 @@ import typer
 
 from fielding.cli.compare import run_with_progress, say_comparison
 from fielding.cli.console import tell
-from fielding.cli.options import JsonOutput, Quiet
+from fielding.cli.options import OUT, JsonOutput, Quiet
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("fielding-demo"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.", **OUT)] = Path("fielding-demo"),
     seeds: Annotated[int, typer.Option("--seeds", min=1, max=1000, help="How many seeds, from 1.")] = 5,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Runs at a time; all cores by default.")] = None,
     as_json: JsonOutput = False,

@@ -14,7 +14,7 @@ import typer
 
 from fielding._typing import Json
 from fielding.cli.console import Bar, note_down, progress_bar, say, tell
-from fielding.cli.options import Quiet, stop_on_signal
+from fielding.cli.options import OUT, Quiet, stop_on_signal
 from fielding.errors import InputError
 from fielding.reporting.formatting import score_words
 
@@ -40,7 +40,9 @@ def deploy(
         Path | None, typer.Option("--app", help="Folder of a Flower app; the example of this package by default.")
     ] = None,
     rounds: Annotated[int | None, typer.Option("--rounds", min=1, help="Rounds; what the app says by default.")] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("fielding-deployment"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.", **OUT)] = Path(
+        "fielding-deployment"
+    ),
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave SuperLink and nodes up after the run, until Ctrl-C.")
     ] = False,

@@ -20,7 +20,7 @@ from fielding.cli.data import (
     read_own,
 )
 from fielding.cli.examples import example_configs
-from fielding.cli.options import JsonOutput, Quiet
+from fielding.cli.options import OUT, JsonOutput, Quiet
 from fielding.errors import FileFormatError, InputError, OptionError, echo, unknown_name
 from fielding.traces.catalog import CATALOG, Narrowing
 from fielding.traces.features import describe_columns
@@ -38,7 +38,7 @@ Client = Annotated[str | None, typer.Option("--client", help="Column that says w
 Time = Annotated[str | None, typer.Option("--time", help="Column that says when; guessed.")]
 Label = Annotated[str | None, typer.Option("--label", help="Column that says what, the class; guessed.")]
 IntervalChoice = Annotated[str | None, typer.Option("--interval", help="Real time between arrivals: 6h, 1d; chosen.")]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="File to write; NAME.toml by default.")]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="File to write; NAME.toml by default.", **OUT)]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Write over a file that is there.")]
 Example = Annotated[
     str | None,

@@ -5,8 +5,9 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -17,6 +18,7 @@ from fielding.coordinator.policy import Policy, trigger_named
 from fielding.coordinator.trigger import TRIGGERS
 from fielding.coordinator.warm_start import INHERIT
 from fielding.distance import METRICS, Kind
+from fielding.errors import OptionError
 
 
 @dataclass
@@ -59,6 +61,17 @@ def stop_on_signal(step: str = "step", *, is_stepping: bool = True) -> Iterator[
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def out_path(text: str | Path) -> Path:
+    """Return where to write, as it was typed; an empty text, of a variable that is not set, is no place."""
+    if not str(text):
+        raise OptionError("--out is empty; name where to write, or . for the current folder")
+    return Path(text)
+
+
+OUT: dict[str, Any] = {"parser": out_path, "metavar": "PATH"}
+"""How every command reads ``--out``."""
 
 
 def _names(known: dict[str, object]) -> str:

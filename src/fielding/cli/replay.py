@@ -7,6 +7,7 @@ import typer
 
 from fielding.cli.console import counting, progress_bar, say, say_json, say_table, tell
 from fielding.cli.options import (
+    OUT,
     DeltaStep,
     Hysteresis,
     Inherit,
@@ -51,7 +52,7 @@ def replay_command(
     reports: Annotated[
         Path, typer.Argument(help="Reports: .npz with step, client, representation; .csv[.gz]; or a run.")
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.", **OUT)],
     kind: KindOption = "histogram",
     metric: MetricOption = "l1",
     trigger: TriggerOption = "center-shift",

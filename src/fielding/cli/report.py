@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fielding.cli.console import note_down, progress_bar, say, say_json
-from fielding.cli.options import JsonOutput, Quiet
+from fielding.cli.options import OUT, JsonOutput, Quiet
 
 PAGE, FIGURES = "report.html", "figures"
 
@@ -16,7 +16,8 @@ def report(
         list[Path], typer.Argument(metavar="DIR...", help="Folders of runs, of comparisons, or of folders of runs.")
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The page; report.html in DIR, or here if there are several.")
+        Path | None,
+        typer.Option("--out", "-o", help="The page; report.html in DIR, or here if there are several.", **OUT),
     ] = None,
     export: Annotated[
         str | None,

@@ -14,7 +14,7 @@ import typer
 from fielding._typing import Json
 from fielding.cli.completion import complete_keys
 from fielding.cli.console import note_down, progress_bar, say, say_json, say_table, tell
-from fielding.cli.options import JsonOutput, Quiet, StopRequest, stop_on_signal
+from fielding.cli.options import OUT, JsonOutput, Quiet, StopRequest, stop_on_signal
 from fielding.errors import InputError, OptionError
 from fielding.reporting.charts.experts import expert_words
 from fielding.reporting.formatting import as_time, failure_words, run_table
@@ -59,7 +59,8 @@ def run_command(
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for the results; runs/NAME-METHOD-SEED by default.")
+        Path | None,
+        typer.Option("--out", "-o", help="Folder for the results; runs/NAME-METHOD-SEED by default.", **OUT),
     ] = None,
     changes: Overrides = None,
     resume: Annotated[

@@ -62,7 +62,8 @@ class FedDrift:
         ``"common"``: one model for all; ``"each"``: one per client.
     memory
         ``"all"``: models train on all data that they own; ``"window"``: on those in the window; ``"auto"``: all if
-        everybody takes part.
+        everybody takes part. With all, every merge measures every model on all that ever came: a run of twice the
+        length takes more than twice the time.
     participation
         ``"all"``: everybody trains and is tested; ``"sampled"``: participants train, and who reports drift is tested;
         ``"auto"``: all up to 200 clients.

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Json
-from fielding.atomic import replaced_file
+from fielding.atomic import check_no_pipe, replaced_file
 from fielding.errors import CheckpointError, DamagedCheckpointError, InputError, echo
 
 MAGIC = b"FIELDING"
@@ -106,6 +106,7 @@ def raise_if_unreadable(path: Path, error: Exception) -> None:
 def _reading(path: Path) -> Iterator[BinaryIO]:
     """Open a checkpoint; what the system does not let be read may be good, and is told as such."""
     try:
+        check_no_pipe(path)
         with path.open("rb") as file:
             yield file
     except OSError as error:

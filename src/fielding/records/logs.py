@@ -15,7 +15,7 @@ from typing import IO, BinaryIO
 import numpy as np
 
 from fielding._typing import ClientId, Codes, Json, Membership
-from fielding.atomic import replaced_file
+from fielding.atomic import check_no_pipe, replaced_file
 from fielding.coordinator.registry import UNASSIGNED
 from fielding.errors import CheckpointError, InputError, OutputError
 
@@ -172,6 +172,7 @@ class Logs:
 def read_lines(path: Path) -> Iterator[dict[str, Json]]:
     """Yield the lines of a log; a last line that a crash cut short is left out."""
     try:
+        check_no_pipe(path)
         with path.open(encoding="utf-8") as file:
             for line in file:
                 if line.endswith("\n"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fielding._typing import Json
-from fielding.atomic import replaced_file
+from fielding.atomic import check_no_pipe, replaced_file
 from fielding.errors import FileFormatError, InputError, echo
 from fielding.traces.reports import ReportStream
 
@@ -44,6 +44,7 @@ def write_json(path: Path, record: Mapping[str, Json]) -> None:
 def read_json(path: Path) -> dict[str, Json]:
     """Return a record that :func:`write_json` wrote; nothing if there is none, or it is damaged."""
     try:
+        check_no_pipe(path)
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
@@ -64,6 +65,7 @@ def check_manifest(
     manifest is compared; all by default.
     """
     try:
+        check_no_pipe(path)
         stored = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read ({error}); name another folder") from error

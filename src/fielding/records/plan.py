@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fielding._typing import Json
-from fielding.atomic import make_private
+from fielding.atomic import check_no_pipe, make_private
 from fielding.errors import InputError, OutputError, echo, unknown_name
 from fielding.records.manifest import write_json
 
@@ -64,6 +64,7 @@ def read_plan(folder: Path) -> Plan | None:
     """
     path = folder / PLAN
     try:
+        check_no_pipe(path)
         record = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -125,6 +126,7 @@ def write_plan(folder: Path, plan: Plan) -> None:
 def read_failure(folder: Path) -> str | None:
     """Return why the run of a folder failed, in a line; None if it did not."""
     try:
+        check_no_pipe(folder / FAILURE)
         record = json.loads((folder / FAILURE).read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -65,7 +65,6 @@ class ReplayFolder:
         self.path = path
         self._manifest = dict(manifest)
         self._last: Membership | None = None
-        self._n_steps = 0
         self._lock = lock_folder(path)
         self._logs = Logs(path, LOGS)
 
@@ -100,8 +99,7 @@ class ReplayFolder:
             coordinator, progress = load_checkpoint(self.path / CHECKPOINT)
             self._logs.cut(progress)
         self._last = coordinator.cluster_ids()
-        n_steps, last_step = progress.get("n_steps"), progress.get("last_step")
-        self._n_steps = n_steps if isinstance(n_steps, int) else 0
+        last_step = progress.get("last_step")
         return coordinator, last_step if isinstance(last_step, int) else None
 
     def append(self, row: ReplayRow, decision: Decision, coordinator: Coordinator) -> None:
@@ -115,12 +113,11 @@ class ReplayFolder:
         )
         for name, record in zip(LOGS, records, strict=True):
             self._logs.append(name, record)
-        self._last, self._n_steps = now, self._n_steps + 1
+        self._last = now
 
     def commit(self, coordinator: Coordinator, last_step: int | None) -> None:
         """Make everything so far survive a crash."""
-        progress: dict[str, Json] = {"n_steps": self._n_steps, "last_step": last_step}
-        save_coordinator(coordinator, self.path / CHECKPOINT, progress | self._logs.sizes())
+        save_coordinator(coordinator, self.path / CHECKPOINT, {"last_step": last_step, **self._logs.sizes()})
 
     def write_memberships(self, coordinator: Coordinator) -> None:
         """Write ``membership.npz``: every client at every step so far."""

@@ -4,6 +4,7 @@ import re
 from typing import Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from fielding._typing import Counts, Vector
 from fielding.errors import InputError, OptionError, echo, unknown_name
@@ -74,7 +75,7 @@ def checked_align(align: str) -> Align:
 
 
 def epoch_seconds(time: Vector, *, name: str = "time") -> tuple[Vector, str | None]:
-    """Return times in seconds, and what to tell the user if they were meant as a smaller unit since 1970.
+    """Return times in seconds, and what to tell the user if they were meant as a smaller unit since 1970, or as dates.
 
     As seconds, today in milliseconds lies in the year 55,000. So numbers that all lie between 1973 and 5138 if they are
     taken for milliseconds are (likewise for micro- and nanoseconds, whose ranges do not meet); others stay as they are.
@@ -86,7 +87,17 @@ def epoch_seconds(time: Vector, *, name: str = "time") -> tuple[Vector, str | No
     [1700000000.0, 1700000000.5]
     >>> print(note)
     the numbers of time are taken for milliseconds since 1970: 2023-11-14 to 2023-11-14; give seconds if they are not
+
+    Numbers that are all dates without their hyphens, from 1900 to 2100, are dates.
+
+    >>> time, note = epoch_seconds(np.array([20220131.0, 20220201.0]))
+    >>> print(time[1] - time[0], note)
+    86400.0 the numbers of time are taken for dates: 2022-01-31 to 2022-02-01; give seconds if they are not
     """
+    if (dates := _compact_dates(time)) is not None:
+        first, last = (str(one) for one in (dates.min(), dates.max()))
+        words = f"the numbers of {name} are taken for dates: {first} to {last}"
+        return dates.astype("datetime64[s]").astype(np.float64), f"{words}; give seconds if they are not"
     for unit, per_second in EPOCH_UNITS.items():
         least = LAST_MOMENT * per_second / 1e3
         if time.size and least <= float(time.min()) and float(time.max()) < least * 1e3:
@@ -95,6 +106,19 @@ def epoch_seconds(time: Vector, *, name: str = "time") -> tuple[Vector, str | No
             words = f"the numbers of {name} are taken for {unit} since 1970: {first} to {last}"
             return seconds, f"{words}; give seconds if they are not"
     return time, None
+
+
+def _compact_dates(time: Vector) -> npt.NDArray[np.datetime64] | None:
+    """Return the days that numbers such as 20220131 stand for; None if one of them is no such number."""
+    if not time.size or not (float(time.min()) >= 1900_01_01 and float(time.max()) <= 2100_12_31) or (time % 1.0).any():
+        return None
+    distinct, codes = np.unique(time.astype(np.int64), return_inverse=True)
+    texts = [str(one) for one in distinct.tolist()]
+    try:
+        days = np.array([f"{one[:4]}-{one[4:6]}-{one[6:]}" for one in texts], dtype="datetime64[D]")
+    except ValueError:
+        return None
+    return np.asarray(days[codes])
 
 
 def natural_unit(span: float) -> float:

@@ -47,6 +47,16 @@ def test_labels_that_one_side_lacks_add_nothing() -> None:
     assert ConfusionTest().p_values(then, now).tolist() == [1.0]
 
 
+@pytest.mark.parametrize("lacking", ["then", "now", "both"])
+def test_without_a_labelled_sample_there_is_no_evidence(lacking: str) -> None:
+    labels = {"then": np.full(12, 2), "now": np.full(8, 2)}
+    labels |= {name: np.full_like(labels[name], -1) for name in labels if lacking in (name, "both")}
+    then = batch(labels=labels["then"], predicted=np.repeat([2, 1], [10, 2]))
+    now = batch(labels=labels["now"], predicted=np.repeat([2, 1], [3, 5]))
+
+    assert ConfusionTest().p_values(then, now).tolist() == [1.0]
+
+
 def test_more_rows_than_a_chunk_are_judged_as_few() -> None:
     reference, fresh = simulated("looks", 1500, n=12, m=12)
 

@@ -1,6 +1,8 @@
 import numpy as np
+import pytest
 
-from fielding.client.representation.gradient import ClassDirections
+from fielding.client.representation.gradient import MOST_DIMS, ClassDirections
+from fielding.errors import OptionError
 
 # By class: samples, gradient by the one weight, by the bias.
 OWN = ClassDirections(dims=1)
@@ -30,3 +32,9 @@ def test_opposite_directions_lie_a_scale_apart() -> None:
     vectors = OWN.vectors(np.array([[1.0, 1.0, 0.0, 1.0, 0.0, 1.0], [1.0, -1.0, 0.0, 1.0, 0.0, -1.0]]), np.zeros(6))
 
     assert np.isclose(np.linalg.norm(vectors[0] - vectors[1]), OWN.scale(np.zeros(6)))
+
+
+@pytest.mark.parametrize("dims", [0, -1, MOST_DIMS + 1, 1.5, True])
+def test_features_are_projected_to_at_least_one_number(dims: int) -> None:
+    with pytest.raises(OptionError, match="dims"):
+        ClassDirections(dims=dims)

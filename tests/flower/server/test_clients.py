@@ -11,7 +11,9 @@ import pytest
 from fielding._typing import Json
 from fielding.errors import InputError, OptionError
 from fielding.flower.server.roster import key_id
-from fielding.records.run_folder import CLIENTS, EVENTS, MEMBERSHIPS, ROUNDS
+from fielding.flower.wire.orders import EvaluateOrder
+from fielding.records.run_checkpoint import load_run
+from fielding.records.run_folder import CLIENTS, EVENTS, MEMBERSHIPS, ROUNDS, newest_checkpoint
 from fielding.reporting.report_page import report_page
 from tests.simulation.run_cases import N_ROUNDS, table
 
@@ -60,6 +62,19 @@ def test_the_push_of_a_round_trains_the_chosen_and_asks_all_others_what_is_new(w
         assert len({at for at, _ in push}) == len(push) == N_CLIENTS
         assert set(verbs) in ({"train", "describe"}, {"describe"}, {"evaluate"})
     assert [order.verb for _, order in whole.wire.pushes[1]].count("train") == 8
+
+
+def test_every_client_tests_the_model_of_its_own_cluster(whole: Deployed) -> None:
+    found = load_run(newest_checkpoint(whole.out))
+    tests = [push for push in whole.wire.pushes if push[0][1].verb == "evaluate"][-1]
+
+    assert len(tests) == N_CLIENTS
+    assert np.unique(found.membership).size > 1
+    for at, order in tests:
+        assert isinstance(order, EvaluateOrder)
+        client = found.client_ids.index(order.work.client)
+        assert at == address(client)
+        assert np.array_equal(order.model, found.models[found.membership[client]])
 
 
 def test_with_one_model_for_everybody_nobody_is_asked_for_reports(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding._typing import Json
-from fielding.errors import InputError
+from fielding.errors import CheckpointError, InputError
 from fielding.records.lock import lock_folder
 from fielding.records.plan import write_failure
+from fielding.records.run_checkpoint import load_run
 from fielding.reporting.numbers.run_record import LogReader, Row, last_line, read_run, sizes_over_time
 from tests.reporting.run_folders import round_rows, run_folder
 from tests.reporting.run_logs import evaluated, round_line, write_run
@@ -237,6 +239,29 @@ def test_a_missing_log_is_empty_and_says_so(tmp_path: Path) -> None:
 
     assert found.rows == []
     assert found.problem == "rounds.jsonl: No such file or directory"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
+def test_a_pipe_among_the_files_of_a_run_is_told_and_not_waited_for(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [round_line(0)], memberships=MEMBERSHIPS)
+    for name in ("events.jsonl", "memberships.jsonl", "summary.json", "checkpoints/00000000.ckpt"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).unlink(missing_ok=True)
+        os.mkfifo(folder / name)
+
+    record = read_run(folder)
+
+    assert len(record.rounds) == 1
+    assert "events.jsonl: it is no file" in record.problems
+    assert list(record.memberships()) == []
+    assert record.summary() == {}
+    with pytest.raises(InputError, match="it is no file"):
+        last_line(folder / "events.jsonl")
+    with pytest.raises(CheckpointError, match="it is no file"):
+        load_run(folder / "checkpoints" / "00000000.ckpt")
+    (folder / "manifest.json").unlink()
+    os.mkfifo(folder / "manifest.json")
+    assert read_run(folder).manifest == {}
 
 
 @pytest.mark.parametrize("line", ["[1, 2]", "7", "null", '{"round": "x"}', "{", "[" * 100_000, '{"other": 1}', "\x00"])

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import ClientId, Json, Vector
+from fielding.atomic import check_no_pipe
 from fielding.distance import Kind
 from fielding.errors import CheckpointError, FieldingError, InputError
 from fielding.federation.evaluation import TREATMENTS
@@ -285,6 +286,7 @@ class LogReader:
         """Return the lines of a log, the last one only if it is whole; ``parse`` is a function of a module."""
         log = self._logs.setdefault((path, parse), _Log())
         try:
+            check_no_pipe(path)
             size = path.stat().st_size
             with path.open("rb") as file:
                 file.seek(max(0, log.offset - len(log.end)))
@@ -316,6 +318,7 @@ def last_line(path: Path, block: int = 1 << 16) -> Row | None:
     InputError if it cannot be read.
     """
     try:
+        check_no_pipe(path)
         with path.open("rb") as file:
             position, tail = file.seek(0, 2), b""
             while position and tail[: tail.rfind(b"\n") + 1].count(b"\n") < 2:
@@ -510,6 +513,7 @@ def read_run(folder: Path, reader: LogReader | None = None) -> RunRecord:
 
 def _read_manifest(folder: Path) -> Row:
     try:
+        check_no_pipe(folder / MANIFEST)
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{folder} is not the folder of a run: cannot read {MANIFEST}: {error}") from error
