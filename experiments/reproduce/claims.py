@@ -171,11 +171,11 @@ def reading(ours: Figure, claim: Claim) -> str:
 def _beside_number(ends: tuple[float, float], mean: float, value: tuple[float, ...]) -> str:
     low, high = min(value), max(value)
     if ends[1] < low:
-        return "ours is lower"
+        return "lower"
     if ends[0] > high:
-        return "ours is higher"
+        return "higher"
     if len(value) == 1:
-        return "within the interval"
+        return "within"
     return "within" if low <= mean <= high else "overlaps"
 
 

@@ -18,14 +18,13 @@ PAGES = Path("docs/results/reproduce")
 VERDICTS = (
     "agrees",
     "level",
-    "within the interval",
     "within",
     "overlaps",
     "not clear",
     "differs",
     "disagrees",
-    "ours is lower",
-    "ours is higher",
+    "lower",
+    "higher",
 )
 """What a 95 % interval of ours may say of the paper's number, from agreement to disagreement."""
 WAITING = "*What we see: not written yet.*"
