@@ -18,14 +18,22 @@ MOST_ROUNDS = 20  # rounds that the table lists
 
 
 def privacy(
-    run: Annotated[Path, typer.Argument(help="The folder of a run, or of a run on a device.")],
+    run: Annotated[
+        Path, typer.Argument(help="The folder of a run, the ledger of a device, or a config (.toml) to plan with.")
+    ],
     client: Annotated[str | None, typer.Option("--client", help="Tell the reports of this client alone.")] = None,
     as_json: JsonOutput = False,
 ) -> None:
     """Tell what private reports have told of a sample at most, which client told most, and what was sent when.
 
     Any window of rounds counts, not only the last one; a line of the ledger that a crash cut short counts as a report.
+
+    Of a config with `privacy.mode = "record"`, tell what to expect of it: clients of its trace report for half, once
+    and twice its epsilon and several reports per window, and nothing is trained.
     """
+    if run.suffix == ".toml":
+        _plan(run, as_json=as_json)
+        return
     path = run / LEDGER if run.is_dir() else run
     if not path.exists():
         raise InputError(f'{run} holds no {LEDGER}; give the folder of a run with privacy.mode = "record"')
@@ -48,6 +56,39 @@ def privacy(
         ]
         title = f"The last {MOST_ROUNDS} rounds with reports" if len(rows) > MOST_ROUNDS else "Rounds with reports"
         say_table(title, [["round", "reports", "epsilon of each"], *rows[-MOST_ROUNDS:]])
+
+
+def _plan(path: Path, *, as_json: bool) -> None:
+    """Tell how often clients would be where their data say, by epsilon and reports per window."""
+    from fielding.config.reader import read_config
+    from fielding.simulation.privacy_plan import plan_privacy
+
+    config = read_config(path)
+    plan = plan_privacy(config)
+    wanted = float(str(config.privacy.epsilon))
+    if as_json:
+        record: dict[str, Json] = {
+            "clients": plan.n_clients,
+            "clusters": plan.n_clusters,
+            "samples_per_window": plan.n_samples,
+            "labels": plan.n_labels,
+            "window": plan.window,
+            "unmoved": plan.unmoved,
+            "right": [{"epsilon": one, "reports_per_window": m, "share": n} for (one, m), n in plan.right.items()],
+            "suggested_reports_per_window": plan.suggest(wanted),
+        }
+        say_json(record)
+        return
+    say(f"{plan.n_clients} clients in {plan.n_clusters} clusters, {plan.n_labels} labels")
+    say(f"the median window has {plan.n_samples} samples of {plan.window} rounds")
+    tried = sorted({m for _, m in plan.right})
+    rows = [
+        [plain(epsilon), *(f"{plan.right[epsilon, m]:.0%}" for m in tried)]
+        for epsilon in sorted({epsilon for epsilon, _ in plan.right})
+    ]
+    say_table("In the cluster that exact counts say", [["epsilon", *(f"m = {m}" for m in tried)], *rows])
+    say(f"without any report after the start: {plan.unmoved:.0%}")
+    say(f"for epsilon {plain(wanted)}: reports_per_window = {plan.suggest(wanted)}")
 
 
 def describe_ledger(ledger: LedgerFile, client: str | None = None) -> dict[str, Json]:
