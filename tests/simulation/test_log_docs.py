@@ -12,7 +12,7 @@ from fielding.simulation.experiment import run
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "logs.md"
 SAMPLED = {"n_testable", "accuracy_ci95", "newest_accuracy_ci95", "next_accuracy_ci95"}
 ON_FLOWER = {"n_failing", "failing", "n_delivered", "delivered_bytes"}
-SOMETIMES = {"failed", "first_time_s", "note", "shared_accuracy", "shared_baseline", *SAMPLED, *ON_FLOWER}
+SOMETIMES = {"failed", "first_time_s", "by_cluster", "note", "shared_accuracy", "shared_baseline", *SAMPLED, *ON_FLOWER}
 RARE = {"guard", "merged"}
 
 
