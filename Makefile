@@ -73,6 +73,10 @@ test: $(DEV)  ## run all tests but the slow ones; ARGS="-k words" picks some; wi
 test-slow: $(FULL)  ## run the long proofs, and property tests on 1,000 examples each
 	@$(PYTEST) -m "slow or hypothesis" --hypothesis-profile=slow $(ARGS) </dev/null
 
+.PHONY: reliability
+reliability: $(DEV)  ## let every file-system call fail, be the last, or lose the power; writes the table of docs/reliability.md
+	@$(ONE_THREAD) $(BIN)/python -m tests.faults.reliability $(ARGS) </dev/null
+
 .PHONY: check
 check: $(FULL)  ## formatting, lint, types and the direction of imports; installs PyTorch, whose types it reads
 	$(BIN)/ruff format --check .

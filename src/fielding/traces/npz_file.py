@@ -82,24 +82,24 @@ def read_arrays(path: Path, required: Sequence[str], optional: Sequence[str] = (
     A ``required`` one that is missing is a :class:`FileFormatError` with the nearest name; an ``optional`` one is left
     out.
     """
-    with _open_archive(path, required) as (names, load):
+    with _open_archive(path, required) as archive:
         for name in required:
-            if name not in names:
-                raise missing_name(path, kind="array", name=name, known=names)
-        wanted = [name for name in (*required, *optional) if name in names]
-        _check_sizes(path, wanted)
-        return {name: _load(path, name, load) for name in wanted}
+            if name not in archive.files:
+                raise missing_name(path, kind="array", name=name, known=archive.files)
+        wanted = [name for name in (*required, *optional) if name in archive.files]
+        _check_sizes(path, archive.zip, wanted)
+        return {name: _load(path, name, archive.__getitem__) for name in wanted}
 
 
 def array_names(path: Path, wanted: Sequence[str]) -> list[str]:
     """Return the names of the arrays in an ``.npz`` file; an error says which ones are wanted."""
-    with _open_archive(path, wanted) as (names, _):
-        return names
+    with _open_archive(path, wanted) as archive:
+        return list(archive.files)
 
 
 @contextmanager
-def _open_archive(path: Path, wanted: Sequence[str]) -> Iterator[tuple[list[str], Callable[[str], Array]]]:
-    """Open the archive and give the names in it and a way to load one."""
+def _open_archive(path: Path, wanted: Sequence[str]) -> Iterator[Any]:
+    """Open the archive: numpy's, with the names in it as ``files``."""
     start = first_bytes(path, len(NPY_MAGIC))
     if not start:
         raise FileFormatError(f"{path} is empty; an .npz file with {', '.join(wanted)} is wanted")
@@ -114,30 +114,29 @@ def _open_archive(path: Path, wanted: Sequence[str]) -> Iterator[tuple[list[str]
         except Exception as error:
             raise FileFormatError(f"{path} is no readable .npz file ({_short(error)}); write it again") from None
         with archive:
-            yield list(archive.files), archive.__getitem__
+            yield archive
 
 
-def _check_sizes(path: Path, names: Sequence[str]) -> None:
+def _check_sizes(path: Path, archive: zipfile.ZipFile, names: Sequence[str]) -> None:
     """Raise if arrays are larger than they may be, by the headers of the archive; none of them is unpacked.
 
     An array is not given more memory than its part of the archive has bytes.
     """
-    with zipfile.ZipFile(path) as archive:
-        sizes = {one.filename.removesuffix(".npy"): one.file_size for one in archive.infolist()}
-        check_unpacked(path, sum(sizes[name] for name in names))
-        for name in names:
-            try:
-                with archive.open(f"{name}.npy") as part:
-                    version = np.lib.format.read_magic(part)
-                    read_header = getattr(np.lib.format, f"read_array_header_{min(version, (2, 0))[0]}_0")
-                    shape, _, dtype = read_header(part)
-            except Exception:  # loading it tells what is wrong
-                continue
-            if math.prod(shape) * dtype.itemsize > sizes[name]:
-                raise FileFormatError(
-                    f"{path}: array {name!r} is damaged (by its header it has shape {echo(shape)}, but it has "
-                    f"{sizes[name]} bytes); write the file again"
-                )
+    sizes = {one.filename.removesuffix(".npy"): one.file_size for one in archive.infolist()}
+    check_unpacked(path, sum(sizes[name] for name in names))
+    for name in names:
+        try:
+            with archive.open(f"{name}.npy") as part:
+                version = np.lib.format.read_magic(part)
+                read_header = getattr(np.lib.format, f"read_array_header_{min(version, (2, 0))[0]}_0")
+                shape, _, dtype = read_header(part)
+        except Exception:  # loading it tells what is wrong
+            continue
+        if math.prod(shape) * dtype.itemsize > sizes[name]:
+            raise FileFormatError(
+                f"{path}: array {name!r} is damaged (by its header it has shape {echo(shape)}, but it has "
+                f"{sizes[name]} bytes); write the file again"
+            )
 
 
 def _load(path: Path, name: str, load: Callable[[str], Array]) -> Array:
