@@ -55,11 +55,16 @@ def table(figures: dict[str, dict[str, int]], problems: list[str], *, date: str,
         ),
         ("R4", f"every call fails with {', '.join(faults)}", "200: goes on, or one line and exit 1", faults),
     ]
-    lines = ["| goal | what | aimed at | reached | date | commit |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| goal | what | aimed at | reached, of those tried | there are | date | commit |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for goal, what, aim, kinds in rows:
         n_tried = sum(tried[kind] for kind in kinds)
         n_failed = sum(failed[kind] for kind in kinds)
-        lines.append(f"| {goal} | {what} | {aim} | {n_tried - n_failed:,} of {n_tried:,} | {date} | {commit} |")
+        n_sites = sum(figures["calls"].values()) * len(kinds)
+        reached = f"{n_tried - n_failed:,} of {n_tried:,} | {n_sites:,}"
+        lines.append(f"| {goal} | {what} | {aim} | {reached} | {date} | {commit} |")
     return "\n".join(lines) + "\n"
 
 

@@ -28,9 +28,10 @@ def test_all_faults_kills_and_power_cuts_cost_nothing(tmp_path: Path) -> None:
 
 def test_the_page_has_a_place_for_the_table() -> None:
     attempts = {"EIO": 9, "EACCES": 1, "kill": 3, "cut": 2}
-    lines = table({"attempts": attempts}, ["run, EIO at call 7 (read x): it ended otherwise"], date="d", commit="c")
+    figures = {"calls": {"run": 100, "replay": 20}, "attempts": attempts}
+    lines = table(figures, ["run, EIO at call 7 (read x): it ended otherwise"], date="d", commit="c")
 
     assert PAGE.read_text().index(BEGIN) < PAGE.read_text().index(END)
     assert lines.splitlines()[-1] == (
-        "| R4 | every call fails with EIO, EACCES | 200: goes on, or one line and exit 1 | 9 of 10 | d | c |"
+        "| R4 | every call fails with EIO, EACCES | 200: goes on, or one line and exit 1 | 9 of 10 | 240 | d | c |"
     )

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from fielding.client.representation.gradient import MOST_DIMS, ClassDirections
+from fielding.client.representation.gradient import ClassDirections
+from fielding.client.representation.representation import MOST_DIMS
 from fielding.errors import OptionError
 
 # By class: samples, gradient by the one weight, by the bias.
