@@ -163,8 +163,8 @@ def chart(found: Mapping[tuple[float | str, int], Mapping[str, float]]) -> str:
         for name, value in {**lines, **({"a guess": 0.5} if panel else {})}.items():
             if not np.isnan(value):
                 at = 200 - 150 * (value - low) / (high - low)
-                parts.append(f'<path d="M{left} {at:.1f}h225" stroke="#888" stroke-dasharray="4 3"/>')
-                parts.append(f'<text x="{left + 228}" y="{at + 4:.1f}" fill="#555">{name}</text>')
+                parts.append(f'<path d="M{left} {at:.1f}h235" stroke="#888" stroke-dasharray="4 3"/>')
+                parts.append(f'<text x="{left + 240}" y="{at + 4:.1f}" fill="#555">{name}</text>')
         points = " ".join(f"{one},{other:.1f}" for one, other in zip(x, y, strict=True))
         parts.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="2"/>')
         for one, other, value, epsilon in zip(x, y, values, epsilons, strict=True):

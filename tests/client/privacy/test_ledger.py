@@ -105,6 +105,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, n_bytes: int) -> None:
 def test_a_line_cut_short_anywhere_counts_as_spent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_before: int
 ) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _handle: None)
     whole = PrivacyLedger(tmp_path / "whole.jsonl", RULE)
     for at in range(n_before + 1):
         spend(whole, at)
