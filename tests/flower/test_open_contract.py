@@ -10,7 +10,7 @@ import pytest
 
 from fielding._extras import EXTRAS
 from fielding._typing import Json
-from fielding.errors import InputError
+from fielding.errors import InputError, OptionError
 from fielding.flower.wire.orders import DescribeReply, EvaluateReply, TrainReply
 from fielding.records.run_folder import ROUNDS
 from fielding.records.versions import ModelVersions, Version
@@ -28,7 +28,7 @@ from fielding.flower.device.client_app import client_app
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.server.deployment import run_deployment
 from tests.flower.device.test_client_app import OBSERVED, asked, context, load_data
-from tests.flower.device_wire import Deployed, deployed_config, deployment_of, lines
+from tests.flower.device_wire import Deployed, deployed_config, deployment_of, lines, rule_of
 from tests.flower.devices import describe, evaluate, one_job, samples, train
 from tests.flower.mail import instruction
 from tests.flower.same_runs import assert_same_runs
@@ -238,3 +238,89 @@ def test_mods_that_want_a_number_of_flowers_own_strategies_fail_by_name(tmp_path
     reply = app(instruction(replace(train(0), observe=OBSERVED)), context({"state-dir": str(tmp_path)}))
     assert reply.has_error()
     assert "fixedclipping_mod" in str(reply.error.reason)
+
+
+# ---- labels that are numbers ---------------------------------------------------------------------------------------
+
+
+def steps(model: Tensors, some: Samples, job: Job) -> Fitted:
+    """Take steps of least squares."""
+    x, y = np.asarray(some.x, dtype=np.float64).reshape(len(some), -1), np.asarray(some.y)
+    assert y.dtype == np.float64
+    weights = model["weights"].astype(np.float64)
+    for _ in range(20):
+        weights -= 0.1 * x.T @ (x @ weights - y) / y.size
+    error = x @ weights - y
+    return Fitted({"weights": weights}, len(some), float((error**2).mean()), metrics={"mae": float(abs(error).mean())})
+
+
+def errors(model: Tensors, some: Samples) -> Scored:
+    x, y = np.asarray(some.x, dtype=np.float64).reshape(len(some), -1), np.asarray(some.y)
+    error = x @ model["weights"].astype(np.float64) - y
+    return Scored(len(some), int((abs(error) < 0.5).sum()), float((error**2).mean()), {"mae": float(abs(error).mean())})
+
+
+def regression(folder: Path, own_vectors: bool = False, **sections: Json) -> tuple[Deployed, Any]:
+    """Return devices of two kinds, whose numbers depend on their inputs the other way round."""
+    config = deployed_config(table(rounds=5, evaluation={"every": 1}, **sections))
+    deployed = Deployed(config, folder)
+    for device in deployed.wire.devices.values():
+        place = device._node.partition or 0
+        sign, draws = (1.0 if place % 2 else -1.0), np.random.default_rng(place)
+
+        def load(node: DeviceNode, _round: int, sign: float = sign, draws: Any = draws) -> Samples | None:
+            if node.since is not None:
+                return None
+            x = draws.normal(size=(40, 3))
+            return Samples(x, sign * x @ np.array([1.0, 2.0, 3.0]), rounds=np.zeros(40, int))
+
+        def slopes(some: Samples, _n_classes: int) -> np.ndarray:
+            return np.linalg.lstsq(np.asarray(some.x), np.asarray(some.y), rcond=None)[0]
+
+        device._own = OwnCode(load_data=load, train=steps, evaluate=errors, describe=slopes if own_vectors else None)
+    first = {"weights": np.zeros(3, dtype=np.float32)}
+    deployment = replace(
+        deployment_of(deployed.simulation), first_model=lambda: first, classes=1, own_vectors=own_vectors
+    )
+    for device in deployed.wire.devices.values():
+        device.rule = rule_of(deployment)
+    return deployed, deployment
+
+
+def test_a_regression_is_clustered_by_what_the_app_says_of_its_windows(tmp_path: Path) -> None:
+    coordinator: Json = {"detector": "periodic", "metric": "l2"}
+    deployed, deployment = regression(tmp_path, own_vectors=True, coordinator=coordinator)
+    assert run_deployment(deployment, deployed.wire.wire_of, deployed.out) is not None
+
+    rows = lines(deployed.out, ROUNDS)
+    assert rows[-1]["n_clusters"] == 2
+    assert float(str(rows[-1]["metric/mae"])) < 0.3
+    assert all(one["metric/mae"] < 0.3 for one in by_cluster(rows[-1]).values())
+
+
+def test_one_model_for_all_goes_with_numbers_for_labels_too(tmp_path: Path) -> None:
+    deployed, deployment = regression(tmp_path, method={"name": "global"})
+    assert run_deployment(deployment, deployed.wire.wire_of, deployed.out) is not None
+    assert float(str(lines(deployed.out, ROUNDS)[-1]["metric/mae"])) > 1.0
+
+
+@pytest.mark.parametrize(
+    ("own_vectors", "sections", "why"),
+    [
+        (False, {}, "whose shares tell nothing of a client; set own-vectors"),
+        (True, {"coordinator": {"detector": "chi2"}}, "coordinator.detector is 'chi2', which looks at classes"),
+        (False, {"method": {"name": "global"}, "serving": {"correction": "prior"}}, "serving.correction needs classes"),
+    ],
+)
+def test_what_needs_classes_is_refused_in_one_line(
+    own_vectors: bool, sections: dict[str, Json], why: str, tmp_path: Path
+) -> None:
+    deployed, deployment = regression(tmp_path, own_vectors=own_vectors, **sections)
+    with pytest.raises(OptionError, match=why):
+        run_deployment(deployment, deployed.wire.wire_of, deployed.out)
+
+
+def test_numbers_where_classes_are_wanted_are_refused_by_the_device(tmp_path: Path) -> None:
+    app = client_app(load_data=lambda *_: Samples(np.zeros((2, 2)), np.array([0.5, 1.5])))
+    with pytest.raises(InputError, match="numbers and not classes; give client_app train and evaluate"):
+        asked(app, describe(0), tmp_path)

@@ -48,7 +48,8 @@ class Samples:
     x
         Features as the model takes them, shape ``(n_samples, ...)``; they become float32.
     y
-        Labels as positions in the class list, shape ``(n_samples,)``.
+        Labels as positions in the class list, shape ``(n_samples,)``; on Flower, where ``train`` and ``evaluate`` are
+        the app's own and there is one class, any numbers.
     is_test
         Which ones are for tests alone, same shape; None: a fifth, chosen by a hash of their content.
     rounds
@@ -360,7 +361,8 @@ def named_tensors(layout: Layout, model: Models) -> Tensors:
 def samples_of(store: SampleStore, rows: Counts) -> Samples:
     """Return the samples of rows for code that may do with them what it wants."""
     x, y = store.gather(rows)
-    return Samples(x, y.astype(np.int64), store.is_test(rows), store.rounds(rows))
+    targets = store.targets(rows)
+    return Samples(x, y.astype(np.int64) if targets is None else targets, store.is_test(rows), store.rounds(rows))
 
 
 def first_model_of(given: object, giver: str) -> tuple[Models, Layout]:

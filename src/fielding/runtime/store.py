@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from fielding._typing import Codes, Counts, Features, Mask, Matrix
+from fielding._typing import Codes, Counts, Features, Mask, Matrix, Vector
 from fielding.client.arrivals import Arrivals
 from fielding.client.ranges import Ranges
 
@@ -47,6 +47,10 @@ class SampleStore(Protocol):
 
     def labels(self, rows: Counts) -> Codes:
         """Return the labels of rows."""
+        ...
+
+    def targets(self, rows: Counts) -> Vector | None:
+        """Return the labels of rows where labels are numbers, not classes; else None."""
         ...
 
     def owners(self, rows: Counts) -> Codes:

@@ -135,6 +135,9 @@ class SlidingWindows:
         """Return the labels of schedule rows."""
         return self.schedule.y[rows]
 
+    def targets(self, _rows: Counts) -> None:
+        """Return None: labels of a trace are classes."""
+
     def owners(self, rows: Counts) -> Codes:
         """Return the client of each schedule row."""
         return self.schedule.client[rows]

@@ -1,6 +1,8 @@
 """The app on a node, called as Flower calls it, without its processes."""
 
 import logging
+import os
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +16,7 @@ from fielding._typing import Json
 from fielding.client.drift import AnyChange
 from fielding.client.report_rule import label_report_rule
 from fielding.errors import InputError, OptionError
+from fielding.flower.device.state import run_folder
 from fielding.flower.wire.messages import reply_from
 from fielding.flower.wire.orders import (
     Answer,
@@ -225,3 +228,36 @@ def test_a_state_that_lies_after_the_number_of_a_node_is_warned_of_once(caplog: 
 
 def no_code(*_given: object) -> Any:
     """Stand for code of the user's own."""
+
+
+def test_a_device_forgets_runs_that_it_heard_nothing_of(tmp_path: Path) -> None:
+    app = client_app(load_data=load_data)
+    asked(app, describe(0, run_id="old"), tmp_path)
+    asked(app, describe(0, run_id="recent"), tmp_path)
+    (tmp_path / "mine").mkdir()
+    os.utime(tmp_path / "mine", (0, 0))
+    old, recent = (run_folder(tmp_path, one) for one in ("old", "recent"))
+    os.utime(old, (time.time() - 91 * 86400,) * 2)
+    os.utime(recent, (time.time() - 89 * 86400,) * 2)
+    asked(app, describe(1, run_id="new"), tmp_path)
+    assert not old.exists()
+    assert recent.exists()
+    assert (tmp_path / "mine").exists()
+
+
+def test_a_run_that_is_heard_of_is_never_old(tmp_path: Path) -> None:
+    app = client_app(load_data=load_data)
+    asked(app, describe(0), tmp_path)
+    here = run_folder(tmp_path, "run")
+    os.utime(here, (time.time() - 200 * 86400,) * 2)
+    told = asked(app, describe(1, 1), tmp_path)
+    assert isinstance(told, DescribeReply)
+    assert told.n_samples == 3, "its samples are still there"
+    assert time.time() - here.stat().st_mtime < 86400
+
+
+@pytest.mark.parametrize("days", [0, -1, "long"])
+def test_days_that_are_none_are_refused(days: int | str, tmp_path: Path) -> None:
+    message = instruction(replace(describe(0), observe=OBSERVED))
+    with pytest.raises(OptionError, match="forget-days is"):
+        client_app(load_data=load_data)(message, context({"state-dir": str(tmp_path), "forget-days": days}))

@@ -171,3 +171,53 @@ def test_positions_without_their_dataset_are_told(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match="client_app has no dataset; give it again"):
         device(tmp_path, diary).answer(train(0))
+
+
+# ---- keys ------------------------------------------------------------------------------------------------------------
+
+KEYS = [f"2026/ü-{at}.jpg" for at in range(len(LABELS))]
+
+
+def by_key(*which: int, **more: Any) -> Samples:
+    return Samples(np.array(KEYS)[list(which)], LABELS[list(which)], is_test=IS_TEST[list(which)], **more)
+
+
+def test_samples_by_text_keys_are_answered_as_arrays_are(tmp_path: Path) -> None:
+    album = dict(zip(KEYS, np.asarray(WHOLE.x), strict=True))
+    arrays = {0: Samples(np.asarray(WHOLE.x)[:6], LABELS[:6], is_test=IS_TEST[:6]), 1: samples([1], n_test=0)}
+    arrays[1] = Samples(np.asarray(WHOLE.x)[6:], LABELS[6:], is_test=IS_TEST[6:])
+    keyed = {0: by_key(*range(6)), 1: by_key(6, 7)}
+    assert answers(tmp_path / "keys", keyed, album) == answers(tmp_path / "arrays", arrays)  # type: ignore[arg-type]
+    state = read_state(run_folder(tmp_path / "keys", "run"))
+    assert state is not None
+    assert set(map(bytes.decode, state.kept.key.tolist())) <= set(KEYS)
+    assert not list((tmp_path / "keys").rglob("samples-*")), "no features are kept"
+
+
+def test_who_is_for_tests_hangs_on_the_key(tmp_path: Path) -> None:
+    keys = [f"photo {at}" for at in range(200)]
+    first, again = (
+        checked_samples(Samples(np.array(order), np.zeros(200, int)), n_classes=2, now=0, since=None, file=IN_APP)[0]
+        for order in (keys, keys[::-1])
+    )
+    assert first.is_test.tolist() == again.is_test.tolist()[::-1]
+    assert 20 < first.is_test.sum() < 60
+
+
+@pytest.mark.parametrize(
+    ("x", "why"),
+    [
+        (np.array(["a", ""]), "1 to 200 bytes"),
+        (np.array(["a", "b" * 201]), "1 to 200 bytes"),
+        (np.array(["a", 3], dtype=object), "or texts that are keys of it"),
+    ],
+)
+def test_what_is_no_key_is_refused(x: Any, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        checked_samples(Samples(x, [0, 1]), n_classes=2, now=0, since=None, file=IN_APP)
+
+
+def test_a_key_that_a_mapping_does_not_have_is_told_at_once(tmp_path: Path) -> None:
+    own = OwnCode(load_data=Diary({0: by_key(0, 1)}).load, dataset=lambda _node: {KEYS[0]: np.zeros(2)})
+    with pytest.raises(InputError, match="gave the key '2026/ü-1"):
+        device(tmp_path, Diary({}), own=own).answer(describe(0))

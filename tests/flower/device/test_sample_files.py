@@ -47,6 +47,8 @@ def kept_rows(file: list[int], row: list[int]) -> Kept:
         places=np.arange(n),
         file=np.array(file, np.int64),
         row=np.array(row, np.int64),
+        key=np.zeros(n, dtype="S1"),
+        target=np.full(n, np.nan),
     )
 
 

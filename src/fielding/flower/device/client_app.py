@@ -17,6 +17,7 @@ from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import ModelFactory, OwnCode
 from fielding.flower.device.rule import rule_from
 from fielding.flower.device.samples import Describe, LoadData
+from fielding.flower.device.state import forget_runs
 from fielding.flower.wire.messages import (
     AGREEMENTS,
     agreement_of,
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from flwr.clientapp.typing import ClientAppCallable, Mod
 
 STATE_DIR = "state-dir"  # key of the node config, or of the run config: where state lies
+FORGET, FORGET_DAYS = "forget-days", 90
+"""Key of the node config, or of the run config: after how many days without a word of a run its state is removed."""
 _LOG = logging.getLogger("fielding.flower")
 
 
@@ -179,7 +182,9 @@ def _answer(verb: Verb, message: "Message", context: "Context", own: OwnCode) ->
         _LOG.warning("an order follows agreement %s; this device says that it speaks %s", agreement, AGREEMENTS)
         return Message(spoken_records(), reply_to=message)
     order = order_from(message.content, verb)
-    device = Device(device_node(context), rule_from(order.observe), own)
+    node = device_node(context)
+    device = Device(node, rule_from(order.observe), own)
+    forget_runs(node.folder, order.run_id, _forget_days(node.config))
     return Message(reply_records(device.answer(order), agreement=agreement_of(message.content)), reply_to=message)
 
 
@@ -190,6 +195,13 @@ def _check_clock(message: "Message", now: float) -> None:
     if max(behind_s, ahead_s) > CLOCK_S:
         way = f"{behind_s:.0f} s behind" if behind_s > ahead_s else f"{ahead_s:.0f} s ahead of"
         _LOG.warning("the clock of this device is at least %s the server's; set it", way)
+
+
+def _forget_days(config: Mapping[str, Json]) -> float:
+    days = config.get(FORGET, FORGET_DAYS)
+    if not isinstance(days, (int, float)) or isinstance(days, bool) or not days > 0:
+        raise OptionError(f"{FORGET} is {echo(days)}; give a number of days above 0")
+    return float(days)
 
 
 def device_node(context: "Context") -> DeviceNode:

@@ -172,10 +172,16 @@ class Device:
             given = self._own.load_data(replace(here, since=since), now)
             file = len(files.arrays) if self._own.dataset is None else IN_APP
             coming, x = checked_samples(
-                given, n_classes=rule.n_classes, now=now, since=since, n_taken=n_taken, file=file
+                given,
+                n_classes=rule.n_classes,
+                now=now,
+                since=since,
+                n_taken=n_taken,
+                file=file,
+                is_own=self._own.train is not None,
             )
             if coming.y.size and file == IN_APP:
-                self._references.check(coming.row)
+                self._references.check(coming.row, coming.key)
             elif coming.y.size:
                 files = files.add(x)
         before = -FARTHEST if state is None else state.first + rule.max_rounds - 1  # time must not run backwards

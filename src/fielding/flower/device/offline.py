@@ -70,6 +70,8 @@ class ServedModel:
             places=first + np.arange(n_asked),
             file=np.full(n_asked, len(state.files.arrays)),
             row=np.arange(n_asked),
+            key=np.zeros(n_asked, dtype="S1"),
+            target=np.full(n_asked, np.nan),
         )
         store = self._store(state.kept.join(asked), state.files.beside(x))
         runtime = self._device.runtime(held.layout, held.work, store, seed=0, state=state, served=held.served)

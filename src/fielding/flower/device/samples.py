@@ -8,13 +8,14 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Codes, Counts, Floats, Mask
+from fielding._typing import Codes, Counts, Floats, Mask, Vector
 from fielding.client.arrivals import checked_column
 from fielding.errors import CheckpointError, InputError
 from fielding.runtime.own_code import DeviceNode, Samples
 
 TEST_SHARE = 0.2  # share of samples that are tested on and never trained on, unless load_data says which
 IN_APP = -1  # file of samples whose features stay in the app
+LONGEST_KEY = 200  # bytes of the key of a sample in the app
 FARTHEST = 2**31  # rounds before the start beyond this are mistakes
 _PIECE = 1 << 20  # bytes of samples that are looked at together
 
@@ -30,7 +31,8 @@ class Kept:
 
     ``places``: of each among all samples that ever came to the device, rising; ``file`` and ``row``: where its features
     are (:class:`~fielding.flower.device.sample_files.SampleFiles`), or ``IN_APP`` and its position in the dataset of
-    the app; the rest as in :class:`Samples`.
+    the app, or 0 if it has a ``key`` there (UTF-8; else empty). ``target``: its label where labels are numbers, not
+    classes; else NaN. The rest as in :class:`Samples`.
     """
 
     y: Codes
@@ -39,6 +41,13 @@ class Kept:
     places: Counts
     file: Counts
     row: Counts
+    key: npt.NDArray[np.bytes_]
+    target: Vector
+
+    @property
+    def has_targets(self) -> bool:
+        """Whether labels are numbers, not classes."""
+        return bool(self.target.size) and not bool(np.isnan(self.target).any())
 
     def some(self, which: Mask | Counts) -> "Kept":
         """Return some of them."""
@@ -66,8 +75,12 @@ class Kept:
         return Kept(**{name: np.concatenate([mine[name], theirs[name]]) for name in mine})
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Return what a file needs, for :func:`kept_from`."""
-        return {f"kept.{name}": column for name, column in self._columns().items()}
+        """Return what a file needs, for :func:`kept_from`; keys as bytes, one row each."""
+        columns = self._columns()
+        keys = np.ascontiguousarray(self.key)
+        columns["key"] = keys.view(np.uint8).reshape(keys.size, keys.dtype.itemsize) if keys.size else _NO_KEYS
+        is_used = {"key": bool((self.key != b"").any()), "target": self.has_targets}
+        return {f"kept.{name}": column for name, column in columns.items() if is_used.get(name, True)}
 
 
 NOTHING = Kept(
@@ -77,8 +90,11 @@ NOTHING = Kept(
     places=np.empty(0, dtype=np.int64),
     file=np.empty(0, dtype=np.int64),
     row=np.empty(0, dtype=np.int64),
+    key=np.empty(0, dtype="S1"),
+    target=np.empty(0),
 )
 """No samples."""
+_NO_KEYS = np.empty((0, 1), dtype=np.uint8)
 
 
 def kept_from(arrays: Mapping[str, npt.NDArray[np.generic]], n_rows: Counts) -> Kept:
@@ -87,7 +103,17 @@ def kept_from(arrays: Mapping[str, npt.NDArray[np.generic]], n_rows: Counts) -> 
     ``n_rows``: of each file of features.
     """
     n_rows = np.append(n_rows, np.iinfo(np.int64).max)  # of the dataset of the app
-    found: dict[str, npt.NDArray[np.generic]] = {}
+    n_samples = arrays["kept.y"].size if "kept.y" in arrays else 0
+    found: dict[str, npt.NDArray[np.generic]] = {
+        "key": np.zeros(n_samples, dtype="S1"),
+        "target": np.full(n_samples, np.nan),
+    }
+    if (keys := arrays.get("kept.key")) is not None:
+        if keys.dtype != np.uint8 or keys.ndim != 2 or not keys.shape[1]:
+            raise CheckpointError(f"kept.key is {keys.dtype} of shape {keys.shape}; start anew")
+        found["key"] = np.ascontiguousarray(keys).view(f"S{keys.shape[1]}")[:, 0]
+    if (targets := arrays.get("kept.target")) is not None:
+        found["target"] = targets.astype(np.float64)
     for name, none in NOTHING.arrays().items():
         array = arrays.get(name)
         if array is None or array.dtype != none.dtype or array.ndim != 1:
@@ -104,12 +130,20 @@ def kept_from(arrays: Mapping[str, npt.NDArray[np.generic]], n_rows: Counts) -> 
 
 
 def checked_samples(
-    samples: object, *, n_classes: int, now: int, since: int | None, n_taken: int = 0, file: int = 0
+    samples: object,
+    *,
+    n_classes: int,
+    now: int,
+    since: int | None,
+    n_taken: int = 0,
+    file: int = 0,
+    is_own: bool = False,
 ) -> tuple[Kept, npt.NDArray[np.generic]]:
     """Return samples that load_data gave, in the order of their rounds, and their features, or raise.
 
-    ``n_taken`` came before these, and their features go to ``file``; with ``IN_APP`` load_data gives positions. A round
-    that is given late counts as the one after ``since``, which is that of the samples before.
+    ``n_taken`` came before these, and their features go to ``file``; with ``IN_APP`` load_data gives positions or keys.
+    A round that is given late counts as the one after ``since``, which is that of the samples before. ``is_own``:
+    whether the app's own code trains, so that labels may be numbers: then there is one class.
 
     Examples
     --------
@@ -121,20 +155,36 @@ def checked_samples(
         return NOTHING, np.empty((0, 0), dtype=np.float32)
     if not isinstance(samples, Samples):
         raise InputError(f"load_data gave a {type(samples).__name__}; return Samples(x, y), or None if nothing came")
-    y = checked_column(f"labels of load_data (classes = {n_classes})", samples.y, n_classes)
-    x = checked_positions(samples.x, y.size) if file == IN_APP else checked_features(samples.x, y.size)
+    targets = np.asarray(samples.y)
+    if targets.ndim == 1 and targets.size and targets.dtype.kind == "f":
+        if not is_own or n_classes != 1:
+            raise InputError(
+                f"labels of load_data are {targets.dtype}, numbers and not classes; give client_app train and evaluate "
+                "of your own and set classes = 1 in the run config, or give whole numbers"
+            )
+        if not np.isfinite(targets).all():
+            raise InputError("labels of load_data hold NaN or infinity; every label must be a finite number")
+        y = np.zeros(targets.size, dtype=np.int64)
+    else:
+        y = checked_column(f"labels of load_data (classes = {n_classes})", samples.y, n_classes)
+        targets = np.full(y.size, np.nan)
+    x = checked_references(samples.x, y.size) if file == IN_APP else checked_features(samples.x, y.size)
     rounds = _rounds(samples.rounds, y.size, now=now, since=since)
     is_test = choose_test_samples(samples.is_test, x)
     order = np.argsort(rounds, kind="stable")
     is_sorted = bool((np.diff(rounds) >= 0).all())
     x = x if is_sorted else x[order]
+    has_keys = file == IN_APP and x.dtype.kind == "S"
+    positions = x if file == IN_APP and not has_keys else np.zeros(y.size) if has_keys else np.arange(y.size)
     kept = Kept(
         y=y.astype(np.int32)[order],
         is_test=is_test[order],
         rounds=rounds[order],
         places=n_taken + np.arange(y.size),
         file=np.full(y.size, file),
-        row=x.astype(np.int64) if file == IN_APP else np.arange(y.size),
+        row=positions.astype(np.int64),
+        key=x.astype(np.bytes_) if has_keys else np.zeros(y.size, dtype="S1"),
+        target=targets.astype(np.float64)[order],
     )
     return kept, x
 
@@ -163,26 +213,36 @@ def checked_features(given: npt.ArrayLike, n_samples: int) -> npt.NDArray[np.gen
     return small
 
 
-def checked_positions(given: npt.ArrayLike, n_samples: int) -> Counts:
-    """Return positions in the dataset of the app, shape ``(n_samples,)``, or raise."""
-    positions = np.asarray(given)
-    if positions.shape != (n_samples,) or (n_samples and positions.dtype.kind not in "iu"):
+def checked_references(given: npt.ArrayLike, n_samples: int) -> Counts | npt.NDArray[np.bytes_]:
+    """Return positions in the dataset of the app, or keys of it as UTF-8, shape ``(n_samples,)``, or raise."""
+    found = np.asarray(given)
+    if found.shape == (n_samples,) and found.dtype.kind in "UO" and all(isinstance(one, str) for one in found):
+        keys = [str(one).encode() for one in found]
+        if any(not 1 <= len(one) <= LONGEST_KEY or b"\0" in one for one in keys):
+            raise InputError(f"keys of load_data must have 1 to {LONGEST_KEY} bytes as UTF-8, and no zero byte")
+        return np.array(keys, dtype=np.bytes_)
+    if found.shape != (n_samples,) or (n_samples and found.dtype.kind not in "iu"):
         raise InputError(
-            f"x of load_data is {positions.dtype} of shape {positions.shape}; client_app has a dataset, so give "
-            f"{n_samples} positions in it, one per label"
+            f"x of load_data is {found.dtype} of shape {found.shape}; client_app has a dataset, so give "
+            f"{n_samples} positions in it, one per label, or texts that are keys of it"
         )
-    return positions.astype(np.int64)
+    return found.astype(np.int64)
 
 
 def choose_test_samples(given: npt.ArrayLike | None, x: npt.NDArray[np.generic]) -> Mask:
     """Return who is for tests: as given, or by content, so that a sample that comes again never changes sides.
 
-    Of samples in the app the content is their position.
+    Of samples in the app the content is their position or key.
     """
     if given is None:
         bound = int(TEST_SHARE * 2**64)
         dtype = np.int64 if x.ndim == 1 else np.float32  # whatever the type that they came in
-        rows = (row for piece in pieces(x) for row in piece.astype(dtype))
+        is_text = x.dtype.kind == "S"
+        rows = (
+            (np.frombuffer(one, np.uint8) for one in x.tolist())
+            if is_text
+            else (row for piece in pieces(x) for row in piece.astype(dtype))
+        )
         digests = (blake2b(row.tobytes(), digest_size=8).digest() for row in rows)
         return np.array([int.from_bytes(digest, "big") < bound for digest in digests], dtype=np.bool_)
     chosen = np.asarray(given)

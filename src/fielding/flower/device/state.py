@@ -46,6 +46,8 @@ FOREIGN = (ValueError, KeyError, IndexError, TypeError, msgspec.MsgspecError)
 """What reading raises if a file is whole but holds something else."""
 _SCRATCH, _OLDEST_SCRATCH_S = re.compile(r"\..*\.(\d+)\.tmp"), 3600.0
 """Names of files that are being written, with the process that does; none of them takes as long."""
+_RUN, _HEARD_S = re.compile(r"[0-9a-f]{16}"), 24 * 3600.0
+"""Names of folders of runs, and how often a message is noted there, seconds."""
 LOG = logging.getLogger("fielding.flower")  # shows in the log of the node
 
 
@@ -100,6 +102,23 @@ def run_folder(folder: Path, run_id: str) -> Path:
             if found and (_is_dead(int(found[1])) or _is_old(path)):
                 path.unlink()
     return own
+
+
+def forget_runs(folder: Path, run_id: str, days: float) -> None:
+    """Remove what a device kept for other runs than this one that it has not heard of for so many days."""
+    here = folder_of(folder, run_id)
+    with contextlib.suppress(OSError):
+        if here.exists() and time.time() - here.stat().st_mtime > _HEARD_S:
+            os.utime(here)  # an answer with nothing new writes nothing: this says that it was heard of
+    for path in folder.glob("*/"):
+        try:
+            is_old = time.time() - path.stat().st_mtime > days * 24 * 3600
+            if path != here and is_old and _RUN.fullmatch(path.name) and any(path.glob("*.fielding")):
+                LOG.warning("nothing was heard of the run in %s for %g days: its state is removed", path, days)
+                (path / STATE).unlink(missing_ok=True)
+                shutil.rmtree(path)
+        except OSError as error:
+            LOG.warning("cannot remove %s: %s; remove it by hand", path, error.strerror or error)
 
 
 def remove_run(folder: Path, run_id: str) -> None:

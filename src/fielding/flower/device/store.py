@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fielding._typing import Codes, Counts, Features, Mask, Matrix
+from fielding._typing import Codes, Counts, Features, Mask, Matrix, Vector
 from fielding.client.arrivals import Arrivals
 from fielding.client.ranges import Ranges, joined_ranges
 from fielding.flower.device.dataset import References
@@ -101,17 +101,21 @@ class DeviceStore:
         if self._references is None or not is_in_app.any():
             return self._files.gather(file, row, self.shape), self.kept.y[at]
         x = np.empty((at.size, *self.shape), dtype=np.float32)
-        x[is_in_app] = self._references.gather(row[is_in_app], self.shape)
+        x[is_in_app] = self._references.gather(row[is_in_app], self.kept.key[at][is_in_app], self.shape)
         x[~is_in_app] = self._files.gather(file[~is_in_app], row[~is_in_app], self.shape)
         return x, self.kept.y[at]
+
+    def targets(self, rows: Counts) -> Vector | None:
+        """Return the labels of rows where labels are numbers, not classes; else None."""
+        return self.kept.target[self.slots(rows)] if self.kept.has_targets else None
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one sample."""
-        in_app = self.kept.row[self.kept.file == IN_APP]
-        if self._files.arrays or self._references is None or not in_app.size:
+        first = np.flatnonzero(self.kept.file == IN_APP)[:1]
+        if self._files.arrays or self._references is None or not first.size:
             return self._files.shape
-        return self._references.shape_of(int(in_app[0]))
+        return self._references.shape_of(self.kept.row[first], self.kept.key[first])
 
     def labels(self, rows: Counts) -> Codes:
         """Return the labels of rows."""

@@ -360,8 +360,37 @@ class RunSetup:
         }
 
 
+TIMED_TESTS = ("periodic", "always")  # drift tests that do not look at labels
+
+
+def check_one_class(deployment: Deployment, config: Config) -> None:
+    """Raise if a run with one class, in which labels are numbers, asks for something that needs classes."""
+    kind, section = kind_of(config), config.coordinator
+    if deployment.first_model is None:
+        raise OptionError(
+            "classes is 1: labels are numbers, which Fielding does not train on; give server_app a first_model, and "
+            "client_app train and evaluate"
+        )
+    if config.serving.correction != "none":
+        raise OptionError("serving.correction needs classes, but classes is 1: labels are numbers; leave it out")
+    if kind.reports_from == "nobody":
+        return
+    if not deployment.own_vectors:
+        raise OptionError(
+            "classes is 1: labels are numbers, whose shares tell nothing of a client; set own-vectors = true and give "
+            "client_app describe, or choose a method that hears no reports, as global or cfl"
+        )
+    if section.detector not in TIMED_TESTS:
+        raise OptionError(
+            f"coordinator.detector is {echo(section.detector or 'chi2')}, which looks at classes, but classes is 1: "
+            f"labels are numbers; take one of {', '.join(TIMED_TESTS)}"
+        )
+
+
 def set_up_run(deployment: Deployment, config: Config, *, run_id: str) -> RunSetup:
     """Return what a run stands on, or raise if the model or the representation cannot be."""
+    if deployment.classes == 1:
+        check_one_class(deployment, config)
     report_rule = None if deployment.own_vectors else describing_on_devices(config)
     is_exact = report_rule is None or privacy_of(config, report_rule) is None
     kind: Kind = "vector" if report_rule is None or not is_exact else report_rule.kind

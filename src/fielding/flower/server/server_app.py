@@ -30,7 +30,7 @@ KEEP_STATE = "keep-state"  # key of the run config: whether devices keep what th
 DELIVERIES = "deliveries"  # key of the run config: how many models travel in a round, to be served
 KEYS = (
     *("config", "out", "classes", "shape", "min-nodes", "deadline", "start-wait", "state-dir", "own-vectors"),
-    *(MEMORY, INIT_FROM, KEEP_STATE, DELIVERIES),
+    *(MEMORY, INIT_FROM, KEEP_STATE, DELIVERIES, "forget-days"),
 )
 """Keys of the run config beside those of Fielding's configs, and those that are for clients."""
 OWN = "own"  # table of the run config for the user's own code; the server only writes it down
