@@ -58,6 +58,7 @@ def test_what_is_known_survives_a_checkpoint() -> None:
     other.grow(4)
 
     assert other.rests(4).tolist() == [False, True, False, False]
+    assert other.record("abcd") == failing.record("abc")
     other.forgive(1, "train")
     assert other.note(1, "evaluate", 5, "no") == 3
 

@@ -99,7 +99,7 @@ def client_records(out: Path) -> dict[str, list[Json]]:
     """Return what a run knows of its clients at its end: bytes by category and way, reports that came, samples."""
     arrays = load_run(newest_checkpoint(out)).arrays
     return {
-        name: np.asarray(column).tolist()
+        name: [None if one != one else one for one in np.ravel(column).tolist()]
         for name, column in arrays.items()
         if name.startswith((LEDGER, DRIVER)) and not name.endswith(".seconds")
     }

@@ -12,7 +12,7 @@ from fielding._typing import Json
 from fielding.config.keys import Config
 from fielding.errors import InputError, OptionError
 from fielding.records.run_checkpoint import load_run
-from fielding.records.run_folder import ROUNDS, newest_checkpoint, read_manifest
+from fielding.records.run_folder import EVENTS, ROUNDS, newest_checkpoint, read_manifest
 from fielding.simulation.experiment import Start, run
 from tests.simulation.run_cases import N_ROUNDS, Table, stopped_after, table
 
@@ -190,3 +190,46 @@ def test_a_former_run_that_is_none_is_refused(tmp_path: Path, given: Json, words
         deployed(ScriptedWire(tmp_path, KEYS, config, SCRIPT), config, tmp_path / "out")
 
     assert read_manifest(tmp_path / "out") == {}
+
+
+def test_a_run_begins_with_the_clusters_of_a_former_one(tmp_path: Path) -> None:
+    config = run_config(rounds=4)
+    assert deployed(ScriptedWire(tmp_path / "a", KEYS, config, SCRIPT), config, tmp_path / "former") is not None
+    former = load_run(newest_checkpoint(tmp_path / "former"))
+    begins = run_config(rounds=2, init_from=str(tmp_path / "former"), init_clusters=True)
+    out, later = tmp_path / "out", {"script": "0:CABB"}  # as the former run ended
+
+    assert deployed(ScriptedWire(tmp_path / "b", KEYS, begins, later), begins, out) is not None
+    first = lines(out, EVENTS)[0]
+    assert (first["cluster_ids"], first["moved"]) == (list(former.cluster_ids), [])
+    found = load_run(newest_checkpoint(out))
+    assert len(former.cluster_ids) > 1
+    assert found.client_ids == former.client_ids
+    assert found.membership.tolist() == former.membership.tolist()
+
+    shutil.rmtree(tmp_path / "former")  # the run has its own copy, also if nothing was committed
+    shutil.rmtree(out / "checkpoints")
+    assert deployed(ScriptedWire(tmp_path / "b", KEYS, begins, later), begins, out) is not None
+    again = load_run(newest_checkpoint(out))
+    assert again.membership.tolist() == former.membership.tolist()
+    assert again.cluster_ids == former.cluster_ids
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"init_from": ""}, "init-from names no former run"),
+        ({"method__name": "global"}, "the method there is fielding, here global"),
+        ({"coordinator__metric": "js"}, "windows are not described there and here alike"),
+    ],
+    ids=str,
+)
+def test_clusters_that_a_run_cannot_go_on_with_are_refused(
+    tmp_path: Path, settings: dict[str, Json], words: str
+) -> None:
+    config = run_config(rounds=2)
+    assert deployed(ScriptedWire(tmp_path / "a", KEYS, config, SCRIPT), config, tmp_path / "former") is not None
+    begins = run_config(**{"rounds": 2, "init_from": str(tmp_path / "former"), "init_clusters": True, **settings})
+
+    with pytest.raises(OptionError, match=f"init-clusters of the run config is true, but {words}"):
+        deployed(ScriptedWire(tmp_path / "b", KEYS, begins, SCRIPT), begins, tmp_path / "out")

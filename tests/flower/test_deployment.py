@@ -138,11 +138,12 @@ def a_node_that_sends_nan_is_refused_by_name_and_its_cluster_goes_on(story: Stor
     last = story.rows(CLIENTS)[-1]
     right = dict(zip(_list(last["client"]), _list(last["correct"]), strict=True))
 
-    assert [row["failed"] for row in story.rows(ROUNDS)] == [[story.ids[BROKEN]]] * N_ROUNDS
+    failed = {row["round"]: row["failed"] for row in story.rows(ROUNDS) if "failed" in row}
+    assert failed == {at: [story.ids[BROKEN]] for at in (0, 2)}  # in between, and then, it is left alone
+    assert all(row["n_failing"] == 1 for row in story.rows(ROUNDS))
     assert np.isfinite(story.end().models).all()
     assert story.cluster_of(BROKEN) == story.cluster_of(HEALTHY)
     assert right[story.ids[HEALTHY]] == 10
-    assert int(str(right[story.ids[BROKEN]])) >= 9
     assert float(str(story.rows(ROUNDS)[-1]["accuracy"])) > float(str(story.rows(ROUNDS)[0]["accuracy"]))
 
 

@@ -12,6 +12,7 @@ LONGEST_REST = 64  # rounds that a client is left alone at most
 MOST_NAMED = 20  # failing clients that a round names; all are counted
 WORK = ("train", "describe", "evaluate", "probe")  # what clients are asked for; checkpoints hold places in it
 _NAMES = ("failing.n_failures", "failing.until", "failing.at")
+_SAID = "failing.said"  # the last words of all failing clients, in their order, a line each
 
 
 class FailingClients:
@@ -95,9 +96,11 @@ class FailingClients:
         }
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Return what a checkpoint needs; what clients said stands in the logs."""
+        """Return what a checkpoint needs."""
         columns = (self._n_failures, self._until, self._at)
-        return {name: one.astype("<i8") for name, one in zip(_NAMES, columns, strict=True)}
+        words = "\n".join(self._said.get(client, "") for client in np.flatnonzero(self._n_failures).tolist())
+        found = {name: one.astype("<i8") for name, one in zip(_NAMES, columns, strict=True)}
+        return {**found, _SAID: np.frombuffer(words.encode(), dtype=np.uint8)}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         """Go on from what :meth:`arrays` gave; checkpoints of older versions hold none, and all are forgiven."""
@@ -106,4 +109,6 @@ class FailingClients:
         n_failures, until, at = (arrays.get(name, np.empty((0, 0))).astype(np.int64) for name in _NAMES)
         if n_failures.ndim != 1 or not n_failures.shape == until.shape == at.shape:
             raise CheckpointError("failures of clients in the checkpoint do not fit together; begin anew elsewhere")
-        self._n_failures, self._until, self._at, self._said = n_failures, until, at, {}
+        self._n_failures, self._until, self._at = n_failures, until, at
+        words = arrays.get(_SAID, np.empty(0, dtype=np.uint8)).astype(np.uint8).tobytes().decode(errors="replace")
+        self._said = dict(zip(np.flatnonzero(n_failures).tolist(), words.split("\n"), strict=False))

@@ -19,12 +19,19 @@ from fielding.flower.deploy import access, flwr_calls
 from fielding.flower.deploy.certificates import LOOPBACK, Certificates, NodeKey
 from fielding.flower.deploy.environment import program
 from fielding.flower.deploy.processes import Process, ProcessError, Supervisor
+from fielding.flower.flwr_inside import (
+    HEALTH,
+    KEY_KNOWN,
+    NO_DETAILS,
+    NODE_ONLINE,
+    NODE_REFUSED,
+    PORT_TAKEN,
+    RAISED_BY_SERVER,
+    RUN_ENDED,
+)
 
 LEASE_S = 60.0  # seconds for which a SuperLink believes that a killed node is still there, and refuses its return
 _HEALTH_S = 2.0
-_ONLINE = "SuperNode ID:"
-_REFUSED = "Failed to activate SuperNode"
-_TAKEN = "address already in use"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +75,7 @@ class Link:
             urllib.request.HTTPSHandler(context=trust),
         )
         try:
-            with opener.open(f"https://{self.address}/health", timeout=_HEALTH_S) as answer:
+            with opener.open(f"https://{self.address}{HEALTH}", timeout=_HEALTH_S) as answer:
                 is_there, users = bool(answer.status == HTTPStatus.OK), answer.headers[access.HEADER]
         except OSError:
             return False
@@ -108,26 +115,22 @@ def write_node_config(path: Path, config: Mapping[str, str | int | float | bool]
 
 def is_online(node: Process) -> bool:
     """Return whether a SuperNode has been accepted by its SuperLink."""
-    return _ONLINE in node.words()
+    return NODE_ONLINE in node.words()
 
 
 def was_refused(node: Process) -> bool:
     """Return whether the SuperLink did not accept a SuperNode: unknown key, or a twin that is (or was just) there."""
-    return _REFUSED in node.words()
+    return NODE_REFUSED in node.words()
 
 
 def found_port_taken(process: Process) -> bool:
     """Return whether a process ended because another one listens on its port."""
-    return _TAKEN in process.words().lower()
+    return PORT_TAKEN in process.words().lower()
 
 
 CONNECTION = "here"  # the name of the SuperLink in Flower's own settings
 Value = str | int | float | bool
 _CALL_S = 120.0
-_KNOWN_KEY = "already in use"
-_RUN_ENDED = "finished:"
-_NO_DETAILS = "N/A"
-_RAISED = "ServerApp failed with exception:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,22 +155,24 @@ class RunState:
     @property
     def is_ended(self) -> bool:
         """Whether nothing more will come."""
-        return self.status.startswith(_RUN_ENDED)
+        return self.status.startswith(RUN_ENDED)
 
     @property
     def is_completed(self) -> bool:
         """Whether it came to its own end."""
-        return self.status == f"{_RUN_ENDED}completed"
+        return self.status == f"{RUN_ENDED}completed"
 
     @property
     def own_error(self) -> str | None:
         """What the app itself failed with; None if it did not, but was stopped, killed or lost its SuperLink."""
-        return self.details.removeprefix(_RAISED).strip() if self.details.startswith(_RAISED) else None
+        return (
+            self.details.removeprefix(RAISED_BY_SERVER).strip() if self.details.startswith(RAISED_BY_SERVER) else None
+        )
 
     @property
     def was_lost(self) -> bool:
         """Whether its process died without an error of its own: the same app can be submitted again."""
-        return self.status == f"{_RUN_ENDED}failed" and self.own_error is None
+        return self.status == f"{RUN_ENDED}failed" and self.own_error is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +199,7 @@ class FlowerProgram:
             for name, path in keys.items()
         ]
         for name, call in zip(keys, self._calls(calls), strict=True):
-            if _answer(call) is None and _KNOWN_KEY not in _said(call).lower():
+            if _answer(call) is None and KEY_KNOWN not in _said(call).lower():
                 raise ProcessError(f"the key of {name} could not be registered; Flower said: {_said(call)}")
 
     def submit(self, app: Path, config: Mapping[str, Value], overrides: Path) -> str:
@@ -221,7 +226,7 @@ class FlowerProgram:
                     status=str(run.get("status")),
                     bytes_to_nodes=int(str(traffic.get("outbound-bytes", 0))),
                     bytes_from_nodes=int(str(traffic.get("inbound-bytes", 0))),
-                    details=str(run.get("status-details") or "").removeprefix(_NO_DETAILS),
+                    details=str(run.get("status-details") or "").removeprefix(NO_DETAILS),
                 )
         raise InputError(f"the SuperLink knows no run {run_id}; give an id that run_app returned")
 

@@ -362,6 +362,10 @@ class FlowerClients:
         self._has_met = True
         return self.client_ids
 
+    def expect(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Know the clients of a former run, by what its :meth:`snapshot` gave: they come first, as in that run."""
+        self._contacts.expect(arrays)
+
     def remember(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> tuple[ClientId, ...]:
         """Know the clients of a run that is about to go on, by what :meth:`snapshot` gave, and return their ids."""
         self._contacts.restore(arrays, Ledger(0))

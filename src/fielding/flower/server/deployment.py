@@ -16,6 +16,7 @@ import numpy as np
 
 from fielding._typing import ClientId, Json, Models
 from fielding._version import __version__
+from fielding.atomic import replaced_file
 from fielding.client.report_rule import ReportRule
 from fielding.config.keys import Config
 from fielding.config.reader import config_from, config_table, config_text
@@ -53,11 +54,20 @@ from fielding.flower.server.sharing import sharing_of
 from fielding.flower.wire.orders import NO_REPORT, DescribeOrder, Expected, WorkRule
 from fielding.methods import MethodSetting
 from fielding.methods.method import Grows, cluster_ids
-from fielding.records.changes import CLASSES, FLOWER, FREE, RUN_CONFIG
+from fielding.records.changes import CLASSES, FLOWER, FREE, RUN_CONFIG, settings_of
 from fielding.records.container import Contents, read_contents, write_contents
-from fielding.records.model_file import read_model
-from fielding.records.run_checkpoint import DRIVER, RunCheckpoint
-from fielding.records.run_folder import RunFolder, check_changes, check_free, claim_folder, n_committed, read_manifest
+from fielding.records.model_file import SUFFIX, read_model
+from fielding.records.run_checkpoint import DRIVER, METHOD, RunCheckpoint, load_run
+from fielding.records.run_folder import (
+    CHECKPOINTS,
+    RunFolder,
+    check_changes,
+    check_free,
+    claim_folder,
+    n_committed,
+    newest_checkpoint,
+    read_manifest,
+)
 from fielding.records.versions import ModelVersions
 from fielding.reporting.report_page import report_page
 from fielding.runtime.experts import told_names
@@ -72,6 +82,7 @@ from fielding.training.trainer import Contrast, LocalWork, Sgd, Trainer, try_sco
 FirstModel: TypeAlias = Callable[[], AnyModel]
 """Returns the model that training starts from: arrays by name, or a torch module."""
 FILE, KIND = "first_model.ckpt", "first model"
+INIT_CLUSTERS_FILE = "init_clusters.ckpt"  # the last checkpoint of a former run whose clusters a run begins with
 INIT_FILE = "init_model.ckpt"  # the model of a former run that training starts from
 
 
@@ -272,6 +283,8 @@ class Deployment:
     init_from
         A checkpoint, a run's folder or a safetensors file: a run begins with its model instead of another; of several
         clusters with the mean of their models, by their numbers of clients.
+    init_clusters
+        Whether a run begins with the clusters of that former run, and the model of each, instead of with the mean.
     deliveries
         How many models travel to devices in a round at most, beside those that they train or test; None: as many as
         clients are asked what is new by default.
@@ -291,6 +304,7 @@ class Deployment:
     memory_rounds: Json = None
     keep_state: bool = True
     init_from: Path | None = None
+    init_clusters: bool = False
     deliveries: int | None = None
     evaluate: ServerEvaluate | None = None
 
@@ -509,6 +523,10 @@ def runner_of(
         _LOG.info("fielding: %s", change)
     for note in folder.notes:
         _LOG.warning("fielding: %s", note)
+    former = None
+    if found is None and (folder.path / INIT_CLUSTERS_FILE).exists():
+        former = load_run(folder.path / INIT_CLUSTERS_FILE)
+        clients.expect(under(DRIVER, former.arrays))
     client_ids = clients.meet() if found is None else clients.remember(under(DRIVER, found.arrays))
     setting = _setting(setup, deployment, client_ids)
     reports_from = run_reports_from(config, kind, setting.parts.selection, len(setting.client_ids))
@@ -532,6 +550,8 @@ def runner_of(
         gap=config.trace.gap, stop_at_accuracy=config.stop_at_accuracy, checkpoint_every=config.checkpoint.every or 1
     )
     runner = Runner(federation, folder, layout=setup.layout, method_name=config.method.name, rules=rules)
+    if former is not None:  # clients that come back are in the clusters in which they were
+        method.restore(former.values, under(METHOD, former.arrays) | {"models": former.models})
     if found is not None:
         runner.restore(found)
         if setup.expected.n_features == deployment.classes:
@@ -641,6 +661,7 @@ def run_deployment(
         init_model = keep_init_model(deployment.init_from, out, setup.layout, is_begun=bool(stored))
         if init_model is not None and init_model.size == setup.layout.size:  # else its classes have grown
             setup = replace(setup, initial=init_model)
+        keep_init_clusters(deployment, setup, out, is_begun=bool(stored))
         folder = RunFolder(out, setup.manifest(table, deployment), kind=setup.expected.kind, lock=lock)
         try:
             wire = wire_of(setup.expected, deployment.patience)
@@ -654,6 +675,46 @@ def run_deployment(
             return summary
         finally:
             folder.close()
+
+
+def keep_init_clusters(deployment: Deployment, setup: RunSetup, folder: Path, *, is_begun: bool) -> None:
+    """Keep in the folder of a new run the checkpoint of the former one whose clusters it begins with, if it does.
+
+    Raises
+    ------
+    OptionError
+        If this run cannot go on with those clusters: another method, other models, another representation.
+    """
+    path, config = folder / INIT_CLUSTERS_FILE, setup.config
+    if is_begun:
+        return
+    path.unlink(missing_ok=True)  # of a server that was killed before its run was begun
+    if not deployment.init_clusters:
+        return
+    but, source = "init-clusters of the run config is true, but", deployment.init_from
+    if source is None or source.suffix == SUFFIX:
+        raise OptionError(f"{but} init-from names no former run; name its folder, or a checkpoint")
+    try:
+        file = newest_checkpoint(source) if source.is_dir() else source
+        former = load_run(file)
+    except (InputError, CheckpointError) as error:
+        raise OptionError(f"{but} {error}") from None
+    if former.method != config.method.name or former.method != "fielding":
+        raise OptionError(
+            f"{but} the method there is {former.method}, here {config.method.name}; both must be fielding"
+        )
+    if former.layout != setup.layout:
+        raise OptionError(f"{but} models there have {former.layout.size} numbers, here {setup.layout.size}")
+    home = file.parent.parent if file.parent.name == CHECKPOINTS else file.parent
+    before = settings_of(read_manifest(home))
+    described = ["coordinator.representation", "coordinator.metric"]
+    now = settings_of(deployment.settings(config_table(config)))
+    if [before.get(key) for key in described] != [now.get(key) for key in described] or not (
+        setup.report_rule is not None and setup.report_rule.is_label
+    ):
+        raise OptionError(f'{but} windows are not described there and here alike, by representation = "label"')
+    with replaced_file(path) as target:
+        target.write(file.read_bytes())
 
 
 def _run_answered(

@@ -1,7 +1,6 @@
 """The wire on Flower's grid: one message per node, all in one push; replies by the ids of what they answer."""
 
 import logging
-import re
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -9,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fielding.errors import InputError
-from fielding.federation.clients import Reason
+from fielding.flower.flwr_inside import RAISED_BY_CLIENT, REASONS
 from fielding.flower.server.exchange import Node
 from fielding.flower.wire.messages import (
     AGREEMENTS,
@@ -28,12 +27,8 @@ if TYPE_CHECKING:
     from flwr.app import Message
     from flwr.serverapp import Grid
 
-REASONS: dict[int, Reason] = {3: "straggler", 4: "straggler", 5: "offline"}
-"""Flower's error codes: message or reply outlived, node gone; with all others the client's own code failed."""
 LONGEST_WHY = 1000  # characters of an error that are looked at
 _LOG = logging.getLogger(__name__)
-_RAISED = re.compile(r"<class '(?:\w+\.)*(\w+)'>:<'(.*)'>", re.DOTALL)
-"""How Flower tells of an exception in a client's own code: its class, perhaps of a module, and its message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -233,7 +228,7 @@ class GridWire:
 def _why(reply: "Message") -> str:
     """Return the words of an error: of an exception in a client's own code its class and message."""
     why = reply.error.reason or "no reason given"
-    raised = _RAISED.fullmatch(why)
+    raised = RAISED_BY_CLIENT.fullmatch(why)
     return f"{raised.group(1)}: {raised.group(2)}" if raised else why
 
 

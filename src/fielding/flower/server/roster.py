@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from fielding._typing import ClientId, Mask
 from fielding.errors import CheckpointError, OptionError, echo, unknown_name
+from fielding.flower.flwr_inside import ENDLESS_S
 from fielding.flower.server.exchange import Node
 
 Identity: TypeAlias = Literal["key", "partition"]
 """What clients are known by: the hash of a public key, or the part of the data that they hold."""
 
-ENDLESS_S = 1e299  # nodes of Flower's simulation give no sign of life for longer than this
 _KEY_BYTES = 32
 _NAMES: dict[Identity, str] = {"key": "roster.keys", "partition": "roster.partitions"}
 

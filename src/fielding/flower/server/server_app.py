@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from flwr.serverapp import Grid, ServerApp
     from flwr.serverapp.strategy import Strategy
 
-INIT_FROM = "init-from"
+INIT_FROM, INIT_CLUSTERS = "init-from", "init-clusters"
 KEEP_STATE = "keep-state"  # key of the run config: whether devices keep what they have when a run is complete
 DELIVERIES = "deliveries"  # key of the run config: how many models travel in a round, to be served
 KEYS = (
     *("config", "out", "classes", "shape", "min-nodes", "deadline", "start-wait", "state-dir", "own-vectors"),
-    *(MEMORY, INIT_FROM, KEEP_STATE, DELIVERIES, "forget-days"),
+    *(MEMORY, INIT_FROM, INIT_CLUSTERS, KEEP_STATE, DELIVERIES, "forget-days"),
 )
 """Keys of the run config beside those of Fielding's configs, and those that are for clients."""
 OWN = "own"  # table of the run config for the user's own code; the server only writes it down
@@ -70,7 +70,8 @@ def server_app(
     - ``out``: the run folder. If it holds a run, that goes on after its last committed round, perhaps with other
       settings (``docs/changes.md``)
     - ``init-from``: a run's folder, a checkpoint or a safetensors file on the server's machine, whose model a new run
-      begins with; of several clusters the mean of their models
+      begins with; of several clusters the mean of their models. ``init-clusters = true``: their clusters, each with
+      its model and its clients
     - ``config``: a TOML file on the server's machine, below the other keys
     - ``min-nodes``: how many must be there at the start, 2 by default; ``start-wait``: seconds to wait for them, 600
     - ``deadline``: seconds that a round waits for answers, 60 by default
@@ -148,6 +149,7 @@ def deployment_from(
         memory_rounds=run_config.get(MEMORY),
         keep_state=_yes_or_no(run_config, KEEP_STATE, True),
         init_from=_init_from(run_config.get(INIT_FROM)),
+        init_clusters=_yes_or_no(run_config, INIT_CLUSTERS, False),
         deliveries=_whole(run_config, DELIVERIES, None) if DELIVERIES in run_config else None,
     )
     device_record(settled, classes=classes, own_vectors=own_vectors, memory=deployment.memory_rounds)  # or raise now
