@@ -295,7 +295,7 @@ class AggregationSection:
     name: str = key("mean", "how the models of participants become one", choices=PLACES["aggregation"], is_open=True)
     shared_body: bool = key(False, "all clusters share all but the last layer of their models", used_with=("body",))
     clip: float = key(
-        0.0,
+        3.0,
         "changes longer than so many times the usual one of their cluster are shortened to that; 0: none",
         low=0.0,
     )
