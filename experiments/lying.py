@@ -188,7 +188,7 @@ def honest_ari(test: dict[str, list[int]], places: Codes | None, honest: np.ndar
 
 def honest_accuracy(test: dict[str, list[int]], honest: np.ndarray) -> float:
     """Return the mean over honest clients of the share of their test samples that are right."""
-    kept = honest[np.array(test["client"])]
+    kept = honest[np.array(test["client"])] & (np.array(test["n_test"]) > 0)
     return float((np.array(test["correct"])[kept] / np.array(test["n_test"])[kept]).mean())
 
 

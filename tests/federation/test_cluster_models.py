@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fielding._typing import Floats, Matrix, Models
-from fielding.federation.aggregation import Aggregator, Uploads, aggregator_named
+from fielding.federation.aggregation import AGGREGATORS, Aggregator, Uploads, aggregator_named
 from fielding.federation.clients import Updates
 from fielding.federation.cluster_models import ClusterModels
 from fielding.federation.pace import Memory, Pace, PaceStep, pace_named
@@ -571,3 +571,67 @@ def test_averages_are_mixed_like_the_models_they_are_of() -> None:
 
     assert served_by(models)[:, 2].tolist() == [22.5, 30.0, 45.0]
     assert models.models[:, 2].tolist() == [30.0, 40.0]
+
+
+@pytest.mark.parametrize("name", sorted(AGGREGATORS))
+def test_a_change_longer_than_usual_counts_as_one_of_the_usual_length(name: str) -> None:
+    models = [ClusterModels(INITIAL, aggregator_named(name), clip=2.0) for _ in range(2)]
+    honest = [[2.0, 2.0, 3.0], [1.0, 3.0, 3.0]]
+    for one, last in zip(models, ([1.0, 2.0, 5.0], [1.0, 2.0, 503.0]), strict=True):
+        updates = updates_of([0, 0, 0], [*honest, last])
+        one.learn(replace(updates, start_loss=np.ones(3)))
+
+    assert np.allclose(models[0].models, models[1].models, atol=1e-5)
+
+
+def test_the_usual_length_of_a_change_follows_the_median_of_rounds_and_is_written_down() -> None:
+    models, again = (ClusterModels(INITIAL, aggregator_named("mean"), clip=1.0) for _ in range(2))
+    for length in (1.0, 2.0):
+        models.learn(updates_of([0], [[1.0 + models.models[0, 0] + length - 1.0, *models.models[0, 1:].tolist()]]))
+    again.restore({name: rows.copy() for name, rows in models.arrays().items()})
+
+    assert models.arrays()["usual"] == pytest.approx([1.1])
+    assert models.models[0] == pytest.approx([3.1, 2.0, 3.0])  # the second change was cut from 2 to 1.1
+    for one in (models, again):
+        one.learn(updates_of([0], [[50.0, 2.0, 3.0]]))
+    assert (models.models == again.models).all()
+
+
+def test_clusters_that_mix_share_what_is_usual() -> None:
+    models = ClusterModels(INITIAL, aggregator_named("mean"), clip=1.0)
+    models.mix(np.ones((3, 1)))
+    models.learn(updates_of([0, 1], [[2.0, 2.0, 3.0], [1.0, 5.0, 3.0]]))
+
+    models.mix(np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.0, 0.0, 1.0]]))
+
+    assert models.arrays()["usual"] == pytest.approx([2.0, 1.0, 0.0])
+
+
+@pytest.mark.parametrize("clip", [None, 1.0])
+@pytest.mark.parametrize("name", sorted(AGGREGATORS))
+def test_an_attack_on_one_cluster_leaves_the_models_of_others_as_they_are_to_the_bit(
+    name: str, clip: float | None
+) -> None:
+    rng = np.random.default_rng(1)
+    calm, attacked = (ClusterModels(INITIAL, aggregator_named(name), clip=clip) for _ in range(2))
+    for one in (calm, attacked):
+        one.mix(np.ones((2, 1)))
+    for _ in range(5):
+        change = rng.normal(size=(8, 3))
+        for one, factor in ((calm, 1.0), (attacked, -10.0)):
+            told = change * np.array([[factor]] * 2 + [[1.0]] * 6)
+            models = (one.models[np.repeat([0, 1], 4)] + told).astype(np.float32)
+            updates = updates_of([0, 0, 0, 0, 1, 1, 1, 1], models.tolist())
+            one.learn(replace(updates, start_loss=np.ones(8)))
+
+    assert (calm.models[1] == attacked.models[1]).all()
+    assert (calm.models[0] != attacked.models[0]).any()
+
+
+def test_the_largest_numbers_that_there_are_are_clipped_too() -> None:
+    models, largest = ClusterModels(INITIAL, aggregator_named("mean"), clip=1.0), float(np.finfo(np.float32).max)
+    near = [[2.0, 2.0, 3.0], [1.0, 3.0, 3.0], [1.0, 2.0, 4.0]]
+
+    models.learn(updates_of([0] * 4, [*near, [-largest, largest, largest]]))
+
+    assert np.linalg.norm(models.models[0] - INITIAL) < 1.0

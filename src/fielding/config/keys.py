@@ -294,6 +294,11 @@ class AggregationSection:
 
     name: str = key("mean", "how the models of participants become one", choices=PLACES["aggregation"], is_open=True)
     shared_body: bool = key(False, "all clusters share all but the last layer of their models", used_with=("body",))
+    clip: float = key(
+        3.0,
+        "changes longer than so many times the usual one of their cluster are shortened to that; 0: none",
+        low=0.0,
+    )
     options: dict[str, Json] = field(default_factory=dict)
 
 

@@ -6,7 +6,7 @@ from fielding._typing import Json
 
 AUTO: dict[str, dict[str, Json]] = {
     "serving": {"correction": "prior", "experts": "auto"},
-    "aggregation": {"name": "wiener", "shared_body": True},
+    "aggregation": {"name": "wiener", "shared_body": True, "clip": 0.0},
     "coordinator": {
         "representation": "auto",
         "shared_model": "global",
@@ -56,7 +56,7 @@ PRESETS: dict[str, dict[str, dict[str, Json]]] = {
         },
         "clock": {"overcommit": 1.3, "barrier": "event"},
         "selection": {"name": "uniform"},
-        "aggregation": {"name": "mean"},
+        "aggregation": {"name": "mean", "clip": 0.0},
     },
 }
 """By name: defaults per section."""

@@ -107,6 +107,7 @@ def parts_of(config: Config, n_clients: int, policy: Policy) -> Parts:
         weighted=config.training.weighted,
         strict_budget=config.training.strict_budget,
         n_steps=config.training.local_steps,
+        clip=config.aggregation.clip or None,
     )
 
 

@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Floats, Matrix, Models, Vector
 from fielding.federation.aggregation import Aggregator, Uploads
+from fielding.federation.aggregation.robust import clip_changes
 from fielding.federation.aggregation.wiener import Wiener
 from fielding.federation.clients import Updates
 from fielding.federation.models import is_finite, mean_model, mix_models
@@ -28,8 +30,9 @@ class ClusterModels:
     layer of its own; they are equal in all models at any time. ``has_common``: whether there is a model more, whose
     last layer is for the clients of all clusters, and clients are served by moving averages of all models over rounds.
     The server steps that model by the aggregator, and heads of clusters by what the aggregator has for these, if any.
-    ``n_classes``: 0 if it is not known. ``on_mix``: called with every mixing, for other parts that remember something
-    per cluster.
+    ``n_classes``: 0 if it is not known. ``clip``: changes of parameters that are longer than so many times the usual
+    one of their cluster are shortened to that before they are combined; None for as they are. ``on_mix``: called with
+    every mixing, for other parts that remember something per cluster.
     """
 
     def __init__(
@@ -42,10 +45,12 @@ class ClusterModels:
         n_shared: int = 0,
         has_common: bool = False,
         n_classes: int = 0,
+        clip: float | None = None,
     ) -> None:
-        self._n_classes = n_classes
+        self._n_classes, self._clip = n_classes, clip
         self._n_common = int(has_common)
         self._rows: Models = np.repeat(initial[np.newaxis].astype(np.float32), 1 + self._n_common, axis=0)
+        self._usual = np.zeros(len(self._rows))  # usual length of a change of each model's parameters; 0: not known
         self._slow, self._n_learned = self._rows, 0  # averages of the rows over rounds, if there is a model for all
         self._initial, self._n_shared = self._rows[0].copy(), n_shared
         self._aggregator, self._weighted = aggregator, weighted
@@ -101,6 +106,8 @@ class ClusterModels:
         """Start new clusters from shares of the old ones; what the server remembers is shared out alike (A18)."""
         whole = self._with_common(mixing) if self._n_common else mixing
         self._rows = self._mixed(self._rows, whole)
+        known = whole @ (self._usual > 0.0)
+        self._usual = np.divide(whole @ self._usual, known, out=np.zeros(len(whole)), where=known > 0.0)
         self._slow = self._mixed(self._slow, whole) if self._n_common else self._rows
         mix_memories = mix_models if self._own.start else self._mixed
         self._memory = {name: mix_memories(rows, mixing) for name, rows in self._memory.items()}
@@ -127,6 +134,8 @@ class ClusterModels:
         A model that no client trained stays as it was, and so does one that would not be finite afterwards. What
         clusters share takes one step of the server from all answers together: a step per cluster would be noisy.
         """
+        if self._clip is not None:
+            updates, self._usual = self._clipped(updates, self._clip)
         rows, memory = self._rows.copy(), {name: one.copy() for name, one in self._memory.items()}
         common, learned = {name: one.copy() for name, one in self._common_memory.items()}, list[int]()
         # The last row, and that of a cluster of everybody.
@@ -156,6 +165,20 @@ class ClusterModels:
         if self._tempo:
             for row in np.unique(updates.start[updates.start < len(self.models)]).tolist():
                 self._keep_pace(row, before_round[row], updates)
+
+    def _clipped(self, updates: Updates, clip: float) -> tuple[Updates, Vector]:
+        """Return the answers without changes that are longer than usual, and the usual length of each model's."""
+        models, usual = updates.models, self._usual.copy()
+        for row in np.unique(updates.start).tolist():
+            own = _answers_from(updates.start, row)
+            sent = updates.models[own]
+            clipped, usual[row] = clip_changes(
+                self._rows[row], sent, updates.n_parameters, usual=float(usual[row]), factor=clip
+            )
+            if clipped is not sent:
+                models = updates.models.copy() if models is updates.models else models
+                models[own] = clipped
+        return replace(updates, models=models), usual
 
     def _combined(
         self, row: int, updates: Updates, own: slice | Counts, part: slice, *, for_all: bool
@@ -215,7 +238,9 @@ class ClusterModels:
 
     def arrays(self) -> Arrays:
         """Return models and memory, for a checkpoint."""
-        memory = {f"{_MEMORY}{name}": rows for name, rows in self._memory.items()}
+        memory: Arrays = {f"{_MEMORY}{name}": rows for name, rows in self._memory.items()}
+        if self._clip is not None:
+            memory["usual"] = self._usual
         if self._n_common:
             memory |= {"common": self._rows[-1:], "slow": self._slow, "learned": np.array([self._n_learned])}
             memory |= {f"{_COMMON}{name}": one for name, one in self._common_memory.items()}
@@ -227,6 +252,7 @@ class ClusterModels:
         self._rows = np.concatenate([arrays[name].astype(np.float32) for name in parts])
         self._slow = arrays["slow"].astype(np.float32) if self._n_common else self._rows
         self._n_learned = int(arrays["learned"][0]) if self._n_common else 0
+        self._usual = _stored(arrays, "usual", np.zeros(len(self._rows))).astype(np.float64)
         # What a former aggregator or pace of the run did not remember begins afresh.
         for name, first in self._of_heads.memory.items():
             fresh = np.full_like(self.models[:, self._own], first)

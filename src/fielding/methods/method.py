@@ -38,6 +38,7 @@ class Parts:
     n_steps: int = 1  # local steps of a participant, unless the selection says otherwise
     n_shared: int = 0  # how many numbers at the beginning of a model all clusters share; see ClusterModels
     n_classes: int = 0  # 0 if it is not known
+    clip: float | None = None  # see ClusterModels
 
     def cluster_models(self, initial: Models, *, has_common: bool = False) -> ClusterModels:
         """Return the models of a method that has no clusters yet; ``has_common``: see :class:`ClusterModels`."""
@@ -49,6 +50,7 @@ class Parts:
             n_shared=self.n_shared,
             has_common=has_common,
             n_classes=self.n_classes,
+            clip=self.clip,
         )
         models.on_mix = self.selection.inherit
         return models

@@ -85,15 +85,36 @@ class NormClipping:
         self, model: Models, uploads: Uploads, memory: Mapping[str, Models]
     ) -> tuple[Models, dict[str, Models]]:
         """Return the mean of the uploads after clipping."""
-        part = slice(0, uploads.n_parameters)
-        lengths = change_lengths(model[part], uploads.models[:, part])
-        before, now = float(memory["usual"][0]), float(np.median(lengths))
-        usual = now if before == 0.0 else 0.9 * before + 0.1 * now
-        bound = self.factor * usual
-        factors = np.minimum(1.0, np.divide(bound, lengths, out=np.ones_like(lengths), where=lengths > 0.0))
-        clipped = uploads.models.copy()
-        clipped[:, part] = model[part] + factors[:, np.newaxis] * (uploads.models[:, part] - model[part])
+        before = float(memory["usual"][0])
+        clipped, usual = clip_changes(model, uploads.models, uploads.n_parameters, usual=before, factor=self.factor)
         return mean_model(clipped), {"usual": np.full_like(memory["usual"], usual)}
+
+
+def clip_changes(
+    model: Models, uploads: Models, n_parameters: int, *, usual: float, factor: float
+) -> tuple[Models, float]:
+    """Return uploads whose changes of parameters are no longer than so many times the usual one, and its new length.
+
+    ``usual``: an exponential average of the median lengths of earlier rounds; 0 if there were none. An upload that is
+    not too long is left as it is, to the bit; where none is, the uploads themselves are returned.
+
+    Examples
+    --------
+    >>> model, uploads = np.zeros(2, dtype=np.float32), np.array([[1, 0], [0, 1], [0, 9]], dtype=np.float32)
+    >>> clipped, usual = clip_changes(model, uploads, 2, usual=0.0, factor=2.0)
+    >>> clipped.tolist(), usual
+    ([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0]], 1.0)
+    """
+    part = slice(0, n_parameters)
+    lengths = change_lengths(model[part], uploads[:, part])
+    now = float(np.median(lengths))
+    usual = now if usual == 0.0 else 0.9 * usual + 0.1 * now
+    too_long = np.flatnonzero(lengths > factor * usual) if usual > 0.0 else np.empty(0, dtype=np.int64)
+    clipped = uploads.copy() if too_long.size else uploads
+    for at in too_long:
+        change = uploads[at, part].astype(np.float64) - model[part]
+        clipped[at, part] = model[part] + factor * usual / lengths[at] * change
+    return clipped, usual
 
 
 def change_lengths(model: Models, uploads: Models) -> Vector:
