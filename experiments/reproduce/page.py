@@ -45,8 +45,8 @@ def measured_part(experiment: Experiment, sections: Sequence[str], *, minutes: f
     lines += sections
     spread = f"Seeds 1 to {n_seeds}; 95 % intervals." if n_seeds else "No seeds; ends are the fastest and the slowest."
     lines.append(
-        f"{spread}{took} Measured {datetime.now(UTC):%Y-%m-%d} by `make experiment-{experiment.name}`. "
-        "[How to read it](index.md#how-to-read-it)."
+        f"{spread}{took} `make experiment-{experiment.name}`, {datetime.now(UTC):%Y-%m-%d}; "
+        "[how to read it](index.md#how-to-read-it)."
     )
     return "\n\n".join(lines)
 
@@ -67,10 +67,10 @@ def index_part(rows: Mapping[str, Sequence[Sequence[str]]], experiments: Sequenc
     experiments
         All of them, in order.
     """
-    cells = [["page", "of the paper", *HEAD]]
+    cells = [["page", *HEAD]]
     for one in experiments:
         first = rows.get(one.name) or [["not measured yet", *["-"] * (len(HEAD) - 1)]]
-        cells.append([f"[{one.name}]({one.name}.md)", one.of_paper, *first[0]])
+        cells.append([f"[{one.name}]({one.name}.md)", *first[0]])
     told = tally_words([so for one in experiments for row in rows.get(one.name, []) for so in verdicts_in(row)])
     standins = {one.standin.name: one.standin for one in experiments if one.standin is not None}
     described = [f"- **{one.title}**, for {one.stands_for}. {one.why.strip()}" for one in standins.values()]

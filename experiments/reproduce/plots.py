@@ -76,7 +76,7 @@ def draw(experiment: Experiment, part: str, results: Results | None = None) -> s
 def alt_text(experiment: Experiment) -> str:
     """Return what the figure shows, in a line."""
     of_paper = re.split(r"[;(]", experiment.of_paper)[0].strip()
-    return f"{of_paper} of the paper, measured on other data: {experiment.title}"
+    return f"{of_paper}, measured on other data"
 
 
 def _plot(experiment: Experiment) -> Plot:

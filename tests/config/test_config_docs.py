@@ -44,6 +44,11 @@ def shown(value: object) -> str:
     return f'`"{value}"`' if isinstance(value, str) else f"`{value:.4g}`" if isinstance(value, float) else f"`{value}`"
 
 
+def assigned(name: str, value: object) -> str:
+    """Return a name with its default as ``--set`` takes it; the name alone for none."""
+    return f"`{name}={shown(value)[1:-1]}`" if value is not None else f"`{name}`"
+
+
 def row(cells: tuple[str, ...]) -> str:
     return "| " + " | ".join(cells) + " |"
 
@@ -76,7 +81,7 @@ def option_table(families: dict[str, dict[str, Json]]) -> str:
     """Return the table of the options of scenarios or drift tests."""
     rows = [row(("name", "options and their defaults")), "|---|---|"]
     for name, options in families.items():
-        told = ", ".join(f"`{option}` {shown(default)}" for option, default in options.items())
+        told = ", ".join(assigned(option, default) for option, default in options.items())
         rows.append(row((f"`{name}`", told or "none")))
     return "\n".join(rows)
 
@@ -86,7 +91,7 @@ def preset_table() -> str:
     rows = [row(("preset", "sets")), "|---|---|"]
     for name, sections in PRESETS.items():
         values = {f"{at}.{key}": value for at, keys in sections.items() for key, value in keys.items()}
-        told = [f"`{key}` {shown(value)}" for key, value in values.items() if value is not None]
+        told = [assigned(key, value) for key, value in values.items() if value is not None]
         rows.append(row((f"`{name}`", ", ".join(told))))
     return "\n".join(rows)
 

@@ -79,7 +79,7 @@ def parts() -> list[Part]:
         Part(
             heading=heading,
             name=cells[0].strip("`"),
-            options=dict(re.findall(r"`(\w+)`(?: `([^`]*)`)?", cells[1])),
+            options=dict(re.findall(r"`(\w+)(?:=([^`]*))?`", cells[1])),
         )
         for heading, cells in headed_rows()
         if heading in PARTS
