@@ -243,6 +243,9 @@ def check_state(shares: Matrix, before: State, after: State) -> None:
             assert np.allclose(after[name], shares @ array, rtol=1e-4, atol=1e-7), name
         elif name.startswith("selection/client/"):
             assert np.array_equal(after[name], array, equal_nan=True), name
+        elif name == "usual":  # the length of changes: of parents that have learned
+            known = shares @ (array > 0.0)
+            assert np.allclose(after[name] * known, shares @ array, rtol=1e-4), name
         else:
             assert name.startswith(("pace/", "selection/cluster/")), name
             assert np.array_equal(after[name], array[parents]), name

@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fielding._typing import Counts, Models, Vector
+from fielding._typing import Counts, Models
 from fielding.client.ranges import Ranges
 from fielding.errors import InputError
 from fielding.federation.evaluation import ClientScores
 from fielding.runtime.runtime import ClientRuntime
 from fielding.runtime.serve import NO_SAMPLES, Serving
 from fielding.runtime.test import score_clients
-from fielding.runtime.workers import SMALL_MODEL
+from fielding.runtime.workers import SMALL_MODEL, Measured
 from fielding.traces.histograms import WindowPlan
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.head import SampleScores
@@ -76,8 +76,8 @@ def test_a_compute_that_tests_whole_windows_has_its_figures_told_beside_correcte
     clients = serving_runtime()
     honest, n_test = clients.test(model(), EVERYONE)["window"], 4
 
-    def measured(*_asked: object) -> tuple[Counts, Counts, Vector]:
-        return np.full(3, n_test), np.full(3, 3), np.full(3, 7.0)
+    def measured(*_asked: object) -> Measured:
+        return Measured(np.full(3, n_test), np.full(3, 3), np.full(3, 7.0), {})
 
     monkeypatch.setattr(clients.compute, "tests_whole_windows", True)
     monkeypatch.setattr(clients.compute, "measure", measured)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fielding._typing import Codes, Counts, Mask, Matrix, Membership
+from fielding._typing import Codes, Counts, Floats, Mask, Matrix, Membership, Vector
 from fielding.coordinator.points import Points
 from fielding.coordinator.registry import UNASSIGNED, Registry
 from fielding.distance import TIE, Metric
@@ -101,25 +101,41 @@ def recompute_centers(
 ) -> Matrix:
     """Return the centers with those of some clusters computed anew from their active members.
 
-    A cluster without active members keeps the center it had: it is dormant and may be joined again.
-
-    ``robust``: by this metric, members that lie farther from the mean than three times what members usually do (the
-    median) are left out, and the mean is taken anew: what few clients report hardly moves it. None: all count.
+    A cluster without active members keeps the center it had: it is dormant and may be joined again. ``robust``: as in
+    :func:`center_of`.
     """
     fresh = centers.copy()
     for cluster in clusters:
         members = registry.members(cluster)
         if not members.size:
             continue
-        points = Points(registry.representations, members)
-        fresh[cluster] = points.mean()
-        if robust is not None:
-            parts = [robust.between(rows, fresh[cluster : cluster + 1])[:, 0] for _, rows in points.chunks()]
-            distances = np.concatenate(parts)
-            kept = distances <= FAR * np.median(distances) + TIE
-            if not kept.all():
-                fresh[cluster] = Points(registry.representations, members[kept]).mean()
+        fresh[cluster] = center_of(registry.representations, members, robust=robust)
     return fresh
+
+
+def center_of(representations: Floats, members: Counts, *, robust: Metric | None = None) -> Vector:
+    """Return the mean of what some members, at least one, reported.
+
+    ``robust``: by this metric, members that lie farther from the mean than three times what members usually do (the
+    median) are left out, and the mean is taken anew: what few clients report hardly moves it. None: all count.
+
+    Examples
+    --------
+    >>> from fielding.distance import METRICS
+    >>> rows = np.array([[0.0], [1.0], [2.0], [101.0]], dtype=np.float32)
+    >>> center_of(rows, np.arange(4)).tolist(), center_of(rows, np.arange(4), robust=METRICS["l2"]).tolist()
+    ([26.0], [26.0])
+    >>> rows = np.concatenate([np.arange(9.0), [95.0]]).astype(np.float32)[:, np.newaxis]
+    >>> center_of(rows, np.arange(10), robust=METRICS["l2"]).tolist()
+    [4.0]
+    """
+    points = Points(representations, members)
+    center = points.mean()
+    if robust is None:
+        return center
+    distances = np.concatenate([robust.between(rows, center[np.newaxis])[:, 0] for _, rows in points.chunks()])
+    kept = distances <= FAR * np.median(distances) + TIE
+    return center if kept.all() else Points(representations, members[kept]).mean()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fielding._typing import ClientId, Floats, Json, Membership, Vector
-from fielding.coordinator.assignment import nearest_clusters
+from fielding.coordinator.assignment import center_of, nearest_clusters
 from fielding.coordinator.points import Points
 from fielding.coordinator.policy import Policy, policy_from
 from fielding.distance import Metric, metric_named
@@ -157,6 +157,7 @@ def follow_client(run: RunRecord, client: ClientId, policy: Policy) -> Iterator[
     reports, metric = run.reports(), metric_named(policy.metric)
     if reports is None:
         return
+    robust = metric if policy.robust else None
     row = {one: at for at, one in enumerate(reports.client_ids)}
     mine = row.get(client, len(row))
     said = np.zeros((len(row) + 1, reports.representations.shape[1]), dtype=np.float32)  # the last: of nobody
@@ -191,8 +192,8 @@ def follow_client(run: RunRecord, client: ClientId, policy: Policy) -> Iterator[
         listed = event["cluster_ids"] or sorted({*place.tolist()} - {NOWHERE})
         is_global = bool(event.get("started") or event.get("fired") or "merged" in event)
         reference = since_global if getattr(policy.trigger, "reference", "previous") == "last-global" else centers
-        passing = _centers(said, np.where(active, moved, NOWHERE), list(centers), centers)
-        after = _centers(said, np.where(active, place, NOWHERE), listed, centers)
+        passing = _centers(said, np.where(active, moved, NOWHERE), list(centers), centers, robust)
+        after = _centers(said, np.where(active, place, NOWHERE), listed, centers, robust)
         peers = (stood == stood[mine]) & (stood >= 0)
         peers[mine] = False
         yield Step(
@@ -227,13 +228,15 @@ def _parse_event(line: Row) -> dict[str, Any]:
     return {**parse_line(line), **lists}
 
 
-def _centers(said: Floats, place: Membership, ids: Sequence[int], known: Mapping[int, Vector]) -> dict[int, Vector]:
-    """Return the means of clusters, by rising id; one without active clients keeps the center that it had."""
+def _centers(
+    said: Floats, place: Membership, ids: Sequence[int], known: Mapping[int, Vector], robust: Metric | None
+) -> dict[int, Vector]:
+    """Return the centers of clusters, by rising id; one without active clients keeps the center that it had."""
     found: dict[int, Vector] = {}
     for one in sorted(ids):
         members = np.flatnonzero(place == one)
         if members.size:
-            found[one] = Points(said, members).mean()
+            found[one] = center_of(said, members, robust=robust)
         elif one in known:
             found[one] = known[one]
     return found
