@@ -56,7 +56,8 @@ def test_reports_that_show_meanings_are_worth_as_much_as_the_truth(seed: int) ->
     assert min(found) >= final("local", seed) + 0.1
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
 def test_auto_is_worth_as_much_as_the_truth(seed: int) -> None:
     assert final("auto", seed) >= final("oracle", seed) - 0.02
 
@@ -69,6 +70,7 @@ def test_clusters_that_never_change_fall_behind_when_meanings_do(seed: int) -> N
     assert final("static", seed) <= sum(before) / len(before) - 0.2
 
 
+@pytest.mark.slow
 def test_a_pool_of_labels_that_contradict_each_other_is_told() -> None:
     (note,) = solved("auto with a pool", 1).notes
 
