@@ -1,7 +1,7 @@
 """Why a client is where it is: what it reported, how far that was from the centers, and what was decided of it.
 
-The logs hold who reported what and who was where. A center is the mean of what its active members reported last, so
-every center that decided something can be computed again from them, whatever chose the clusters.
+The logs hold who reported what and who was where. A center is a mean of what its active members reported last (of
+those that are not far out, if groups are robust), so every center that decided something can be computed again.
 """
 
 from collections import Counter
