@@ -1,7 +1,7 @@
 """What the site of the docs needs beyond mkdocs; the pages themselves stay plain Markdown for a code host.
 
 - In ``nav`` a path with ``*`` stands for all pages that match it.
-- A folder without a front page gets one, a list of its pages.
+- A folder without a front page gets one, a list of what its pages hold.
 - A link to a file outside docs/ leads to a copy of the file within the site; one to a folder becomes plain text.
 - Lists and tables may follow a paragraph without an empty line, as on a code host.
 - Drawings are put into the page, so that they follow its colours.
@@ -17,13 +17,15 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from pymdownx.slugs import slugify
 
 LINK = re.compile(r"\[([^\[\]]*)\]\(((?:\.\./)+[^)#\s]*)(?:#[^)\s]*)?\)")
 ITEM = re.compile(r"(?:[-*]|\d+\.) ")
 FIRST = re.compile(r"(?:[-*]|1\.) ")
 DRAWING = re.compile(r'<img alt="[^"]*" src="((?:[\w.-]+/)*[\w-]+\.svg)"[^>]*>')
 ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):(?=<code>)")
-LISTED = {"decisions": "Decisions that a newcomer would question, each with what was measured."}
+LISTED = {"decisions": "Decisions that a newcomer would question, by their numbers, each with what was measured."}
+SLUG = slugify(case="lower")  # as mkdocs.yml has it for headings
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -49,10 +51,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the lists of pages, and the files outside docs/ that pages link to."""
     root = Path(config.docs_dir).parent
     for folder, intro in LISTED.items():
-        pages = sorted((Path(config.docs_dir) / folder).glob("*.md"))
-        titles = [page.read_text("utf-8").splitlines()[0].lstrip("# ") for page in pages]
-        lines = [f"- [{title}]({page.name})" for title, page in zip(titles, pages, strict=True)]
-        text = f"# {folder.capitalize()}\n\n{intro}\n\n" + "\n".join(lines) + "\n"
+        lines = [f"# {folder.capitalize()}", "", intro]
+        for page in sorted((Path(config.docs_dir) / folder).glob("*.md")):
+            title, *parts = re.findall(r"^##? (.+)$", page.read_text("utf-8"), re.MULTILINE)
+            lines += ["", f"**[{title}]({page.name})**", ""]
+            lines += [f"- [{part}]({page.name}#{SLUG(part.replace('`', ''), '-')})" for part in parts]
+        text = "\n".join(lines) + "\n"
         files.append(File.generated(config, f"{folder}/index.md", content=text))
     outside = {
         to

@@ -26,7 +26,7 @@ class Policy:
         What a new cluster's model is made of: ``"average"``, ``"majority"`` or ``"nearest"``.
     robust
         Whether few clients with far reports are kept from taking clusters away from the others: they do not count for
-        centers, and do not hide groups from the choice of K (docs/decisions/0047). False: the published method.
+        centers, and do not hide groups from the choice of K (docs/decisions, 47). False: the published method.
     noise_variance
         Variance of the noise that clients add to each count of samples before they divide it by their number of
         samples; 0: reports are exact. With noise clients move only where their report says so beyond it, and are

@@ -30,7 +30,7 @@ class RollCall:
     """Asks all clients for a report when more of them report drift in a round than chance explains.
 
     A client with few samples cannot tell a small drift from noise; many of them together can. Where some of them
-    notice, the others have probably drifted, too (docs/decisions/0036). Not so where the shifts that are reported are
+    notice, the others have probably drifted, too (docs/decisions, 36). Not so where the shifts that are reported are
     large: whoever drifted by as much has noticed it.
 
     Parameters

@@ -85,7 +85,7 @@ def check_effects(config: Config, *, source: Source | None = None) -> None:
 
     Only what is certain without the data is refused: of a file of the user's own it is not known yet whether it is a
     pool. Parts that one method leaves alone (the coordinator's keys with a global model, a selection with local models)
-    are not refused: one config serves many methods (docs/decisions/0019).
+    are not refused: one config serves many methods (docs/decisions, 19).
 
     ``source`` holds samples of the caller's own, instead of what the config names.
 

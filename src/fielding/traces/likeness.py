@@ -1,7 +1,7 @@
 """How alike samples of a client are by how far apart in time, and the blocks that keep train and test apart.
 
 A model that has seen the minute before knows the label of this one. Natural traces are therefore split into train and
-test by blocks of time (docs/decisions/0033): long enough that samples a block apart are hardly more alike than those an
+test by blocks of time (docs/decisions, 33): long enough that samples a block apart are hardly more alike than those an
 interval apart, short enough that an interval holds several.
 """
 

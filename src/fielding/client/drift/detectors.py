@@ -123,7 +123,7 @@ class SampleDetector:
     What came with the first window was never served a model, and a report often changes the model.
 
     ``alpha``: false alarms per test; ``least``: fewer fresh samples are not tested; ``growth``: a window that grew by
-    this factor is reported again, drift or not: what was said of few samples is worth little (docs/decisions/0008).
+    this factor is reported again, drift or not: what was said of few samples is worth little (docs/decisions, 8).
     """
 
     test: SampleTest

@@ -2,7 +2,7 @@
 
 Where a few clients lie far from all others, the partition into these few and the rest has the best silhouette of all,
 whatever groups there are among the rest. So each cluster is looked at on its own: it is split again if it falls into
-parts more clearly than chance makes points fall (docs/decisions/0047).
+parts more clearly than chance makes points fall (docs/decisions, 47).
 """
 
 from collections.abc import Callable, Iterable, Sequence
