@@ -1,6 +1,6 @@
-"""docs/config.md lists every key and option as the code has them.
+"""docs/config.md lists every key as the code has it, and the page of each kind of part every option with its default.
 
-``python -m tests.config.test_config_docs`` prints the tables to put there.
+``python -m tests.config.test_config_docs`` prints the tables to put there, and the options.
 """
 
 import re
@@ -26,7 +26,8 @@ from fielding.federation.selection import SELECTORS
 from fielding.methods import METHODS, method_options
 from fielding.traces.scenarios import SCENARIOS, scenario_options
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "config.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = DOCS / "config.md"
 SOME = 10_000
 """Upper bounds from here on only keep mistakes out, as do lower bounds alone: the page leaves them out."""
 MOST_NAMES = 6
@@ -55,7 +56,7 @@ def row(cells: tuple[str, ...]) -> str:
 
 def key_table(section: str) -> str:
     """Return the table of one section, or of the keys without one."""
-    rows = [row(("key", "default", "what it is; what it may be")), "|---|---|---|"]
+    rows = [row(("key", "default", "what")), "|---|---|---|"]
     for path, one in KEYS.items():
         if path.rpartition(".")[0] == section:
             told = "; ".join(filter(None, (one.rule.help, limits(one))))
@@ -77,15 +78,6 @@ def limits(one: Key) -> str:
     return ", ".join(filter(None, (*bounds, *sorted(rule.choices or ()))))
 
 
-def option_table(families: dict[str, dict[str, Json]]) -> str:
-    """Return the table of the options of scenarios or drift tests."""
-    rows = [row(("name", "options and their defaults")), "|---|---|"]
-    for name, options in families.items():
-        told = ", ".join(assigned(option, default) for option, default in options.items())
-        rows.append(row((f"`{name}`", told or "none")))
-    return "\n".join(rows)
-
-
 def preset_table() -> str:
     """Return the table of presets; what they leave to the representation is left out."""
     rows = [row(("preset", "sets")), "|---|---|"]
@@ -99,19 +91,84 @@ def preset_table() -> str:
 def tables() -> dict[str, str]:
     """Return every table of the page, by what it is about."""
     found = {"keys without a section": key_table(""), **{f"[{name}]": key_table(name) for name in SECTIONS}}
-    found["presets"] = preset_table()
-    found["scenarios"] = option_table({name: scenario_options(name) for name in SCENARIOS})
+    return found | {"presets": preset_table()}
+
+
+def options_of_parts() -> dict[str, dict[str, dict[str, Json]]]:
+    """Return the options of every part with their defaults, by kind of part and name."""
     of_rule = options_of(SampleDetector, hidden=("test", "needs_errors"))
-    seen = {name: {**of_rule, **options_of(kind)} for name, kind in SAMPLE_TESTS.items()}
-    return found | {
-        "representations": option_table({name: representation_options(name) for name in REPRESENTATIONS}),
-        "methods": option_table({name: method_options(kind) for name, kind in METHODS.items()}),
-        "drift tests": option_table({name: options_of(kind) for name, kind in DRIFT_TESTS.items()}),
-        "drift tests on samples": option_table({**seen, BY_KIND: options_of(KindDetector)}),
-        "selectors": option_table({name: SELECTORS.options(name) for name in SELECTORS}),
-        "aggregators": option_table({name: AGGREGATORS.options(name) for name in AGGREGATORS}),
-        "paces": option_table({name: PACES.options(name) for name in PACES}),
+    on_samples = {name: {**of_rule, **options_of(kind)} for name, kind in SAMPLE_TESTS.items()}
+    return {
+        "Scenarios": {name: scenario_options(name) for name in SCENARIOS},
+        "Representations": {name: representation_options(name) for name in REPRESENTATIONS},
+        "Drift tests": {name: options_of(kind) for name, kind in DRIFT_TESTS.items()},
+        "On samples": {**on_samples, BY_KIND: options_of(KindDetector)},
+        "Methods": {name: method_options(kind) for name, kind in METHODS.items()},
+        "Selectors": {name: SELECTORS.options(name) for name in SELECTORS},
+        "Aggregators": {name: AGGREGATORS.options(name) for name in AGGREGATORS},
+        "Paces": {name: PACES.options(name) for name in PACES},
     }
+
+
+PAGES = {
+    "Scenarios": "scenarios.md",
+    "Representations": "representations.md",
+    "Drift tests": "drift-tests.md",
+    "On samples": "drift-tests.md",
+    "Selectors": "selection.md",
+    "Aggregators": "aggregation.md",
+    "Paces": "pace.md",
+}
+OF_OTHERS = {"feddrift-eager": "feddrift", "pyramidfl": "oort"}
+"""Parts whose options stand with those of another, but for their own."""
+SHARED = {"alpha": 0.003, "least": 10, "growth": 2}
+"""What the tests on samples have in common, said once."""
+
+
+def described(kind: str, name: str) -> str:
+    """Return the text about a part: its page, or there what is under its heading, in its row, or in its item."""
+    alone = DOCS / "methods" / f"{name.removesuffix('-eager')}.md"
+    if kind == "Methods" and alone.exists():
+        return alone.read_text(encoding="utf-8")
+    text = (DOCS / PAGES.get(kind, "methods/index.md")).read_text(encoding="utf-8")
+    under_heading = rf"^##+ `?{name}`?(?: [^\n]*)?\n(.*?)(?=^##|\Z)"
+    in_row, in_item = rf"^\| `{name}` (\|.*\|)$", rf"^- `{name}`:? (.*?)(?=^- |\n\n|\Z)"
+    found = [re.findall(one, text, re.MULTILINE | re.DOTALL) for one in (under_heading, in_item)]
+    return "\n".join(sum(found, re.findall(in_row, text, re.MULTILINE)))
+
+
+def options_to_list() -> list[tuple[str, str, dict[str, Json]]]:
+    """Return each part that has options, with those that its own text must list."""
+    found = []
+    for kind, parts in options_of_parts().items():
+        for name, options in parts.items():
+            shared = SHARED if kind == "On samples" else parts.get(OF_OTHERS.get(name, ""), {})
+            own = {key: value for key, value in options.items() if key not in shared or shared[key] != value}
+            if own:
+                found.append((kind, name, own))
+    return found
+
+
+@pytest.mark.parametrize(("kind", "name", "options"), options_to_list())
+def test_the_page_of_a_part_lists_its_options(kind: str, name: str, options: dict[str, Json]) -> None:
+    text = described(kind, name)
+
+    assert text, f"nothing about {name}"
+    missing = [assigned(option, default) for option, default in options.items()]
+    assert [one for one in missing if one not in text] == []
+
+
+def test_what_tests_on_samples_share_is_said() -> None:
+    text = (DOCS / PAGES["On samples"]).read_text(encoding="utf-8")
+
+    assert all(assigned(option, default) in text for option, default in SHARED.items())
+
+
+def test_pages_list_no_option_that_there_is_not() -> None:
+    for kind, name, _ in options_to_list():
+        has = set(options_of_parts()[kind][name])
+        listed = set(re.findall(r"`([a-z_0-9]+)=[^`]+`", described(kind, name)))
+        assert listed <= has | set(options_of_parts()[kind].get(OF_OTHERS.get(name, name), ())), name
 
 
 @pytest.mark.parametrize("name", tables())
@@ -147,3 +204,5 @@ def test_the_examples_of_the_page_are_configs() -> None:
 if __name__ == "__main__":
     for heading, table in tables().items():
         sys.stdout.write(f"## {heading}\n\n{table}\n\n")
+    for kind, name, options in options_to_list():
+        sys.stdout.write(f"{kind}, {name}: {', '.join(assigned(*one) for one in options.items())}\n")

@@ -1,4 +1,4 @@
-"""Mistakes in configs: systematic ones of every key and option that docs/config.md lists, and special ones."""
+"""Mistakes in configs: systematic ones of every key that docs/config.md lists and of every option, and special ones."""
 
 import math
 import re
@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fielding.config.keys import KEYS
+from tests.config.test_config_docs import options_of_parts
+from tests.config.test_config_docs import shown as shown_default
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "config.md"
 Table = dict[str, Any]
@@ -30,7 +32,7 @@ PARTS = {
     "Aggregators": ("aggregation", "name"),
     "Paces": ("pace", "name"),
 }
-"""By heading of the page: section and key that name a part with options."""
+"""By kind of part: section and key that name one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A row of a table of options."""
+    """A part with its options: defaults as configs have them, empty for none."""
 
     heading: str
     name: str
@@ -77,12 +79,12 @@ def keys() -> list[Key]:
 def parts() -> list[Part]:
     return [
         Part(
-            heading=heading,
-            name=cells[0].strip("`"),
-            options=dict(re.findall(r"`(\w+)(?:=([^`]*))?`", cells[1])),
+            heading=kind,
+            name=name,
+            options={option: shown_default(default).strip("`") for option, default in options.items()},
         )
-        for heading, cells in headed_rows()
-        if heading in PARTS
+        for kind, of_kind in options_of_parts().items()
+        for name, options in of_kind.items()
     ]
 
 

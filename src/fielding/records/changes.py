@@ -73,7 +73,7 @@ _DETECTOR = Rule(
     simulator="a resume lets the data arrive again and finds past reports by it",
     note='`detector` and its options; on Flower with `representation = "label"` alone, from the next order on',
 )
-_METHOD = Rule(keys=("method.*",), note="options in the table below, and all of a method of your own")
+_METHOD = Rule(keys=("method.*",), note="options in the list below, and all of a method of your own")
 _SELECTION = Rule(
     keys=("selection.*",),
     note="what the new one remembers begins afresh; not to or from one that hears all reports",

@@ -1,4 +1,3 @@
-from pathlib import Path
 
 import pytest
 
@@ -43,24 +42,3 @@ def test_dealing_by_name_is_dealing_with_the_scenario() -> None:
     by_name = deal("places", image_pool(), request_for(), seed=3, options={"share": 0.5})
 
     assert (by_name.sample == Places(share=0.5).deal(image_pool(), request_for(), seed=3).sample).all()
-
-
-def documented_knobs() -> dict[str, dict[str, str]]:
-    """Return the defaults in the table of docs/scenarios.md, by scenario and knob."""
-    page = Path(__file__).resolve().parents[3] / "docs" / "scenarios.md"
-    table: dict[str, dict[str, str]] = {}
-    scenario = ""
-    for line in page.read_text().split("## The knobs")[1].split("##")[0].splitlines():
-        cells = [cell.strip().strip("`") for cell in line.split("|")]
-        if len(cells) >= 6 and cells[2] not in ("knob", "---"):
-            scenario = cells[1] or scenario
-            table.setdefault(scenario, {})[cells[2]] = cells[3]
-    return table
-
-
-def test_the_page_lists_every_knob_with_its_default() -> None:
-    expected = {
-        name: {knob: str(default).lower() for knob, default in scenario_options(name).items()} for name in SCENARIOS
-    }
-
-    assert documented_knobs() == expected
