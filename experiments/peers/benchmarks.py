@@ -69,11 +69,8 @@ BENCHMARKS = {
             name="zephyr",
             title="zephyr: 302 authors of a software project, 62 subsystems, subject lines",
             about=(
-                "A natural trace, the stand-in for the paper's FMoW: commits of the 302 most active authors in the "
-                "last 1,050 days of a software project; the label is the part of the project (62), features are 512 "
-                "hashed words of the subject line. A week every 2 rounds, windows of half a year (52 rounds), 240 "
-                "rounds, 40 participants, 10 local steps of 20 samples, MLP with 32 hidden units. Knobs were chosen "
-                "on the first half of the time."
+                "The [stand-in for FMoW](reproduce/index.md#stand-ins), with 10 local steps of 20 samples. Knobs were "
+                "chosen on the first half of the time."
             ),
             trace={
                 "name": "zephyr",
@@ -94,11 +91,9 @@ BENCHMARKS = {
             name="extrasensory",
             title="extrasensory: 30 people, 6 activities, sensors of phone and watch",
             about=(
-                "A natural trace: what 30 people do (6 activities), by 225 features from phone and watch. Every "
-                "client starts at its own first day; six hours every 10 rounds, windows of a day (40 rounds), 200 "
-                "rounds, 12 participants, 10 local steps of 20 samples, MLP with 64 hidden units. FedDrift and CFL "
-                "have everybody in every round, as their authors made them. Knobs were chosen on the first half of "
-                "the time."
+                "The [stand-in for Cityscapes](reproduce/index.md#stand-ins), by 225 features from phone and watch, "
+                "with 10 local steps of 20 samples. FedDrift and CFL have everybody in every round, as their authors "
+                "made them. Knobs were chosen on the first half of the time."
             ),
             trace={
                 "name": "extrasensory",
