@@ -21,12 +21,19 @@ class Policy:
     kind
         ``"histogram"``: representations are shares that sum to one; ``"vector"``: any finite numbers.
     metric
-        Name of the distance: l1, l2, hellinger, js, cosine.
+        Name of the distance: l1, l2, hellinger, js (Jensen-Shannon), cosine; hellinger and js need histograms.
+    trigger
+        When all are grouped anew: :class:`CenterShift`, :class:`Pairwise`, ``LearnedTau()``, ``Always()``, ``Never()``.
+    clusterer
+        How to group, and into how many.
     inherit
-        What a new cluster's model is made of: ``"average"``, ``"majority"`` or ``"nearest"``.
+        What a new cluster's model is made of: ``"average"`` by head count (the paper's), ``"majority"`` or
+        ``"nearest"`` old center, dormant ones included.
     robust
         Whether few clients with far reports are kept from taking clusters away from the others: they do not count for
         centers, and do not hide groups from the choice of K (docs/decisions, 47). False: the published method.
+    seed
+        All random choices follow from it and from the number of the event.
     noise_variance
         Variance of the noise that clients add to each count of samples before they divide it by their number of
         samples; 0: reports are exact. With noise clients move only where their report says so beyond it, and are

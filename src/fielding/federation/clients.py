@@ -16,34 +16,59 @@ Reason: TypeAlias = Literal["straggler", "offline", "refused", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainingPlan:
-    """Which clients are asked to train which model; groups do not wait for each other's members."""
+    """Which clients are asked to train which model; groups do not wait for each other's members.
 
-    models: Models  # what training starts from, float32, shape (n_models, n_numbers)
-    clients: Counts  # the client of each job, shape (n_jobs,); a client may have several jobs
-    groups: Counts  # the group of each job, from 0, same shape
-    start: Counts  # the model of each job, same shape
-    wanted: Counts  # how many answers of each group are enough, shape (n_groups,); later clients are stragglers
-    is_probe: bool = False  # whether the answers are only looked at: then they are charged as probes
-    n_steps: int | Counts | None = None  # local steps, one number or one per job; None for those of the run
-    # Whether participants also say how well the model served all their samples before they trained.
+    Parameters
+    ----------
+    models
+        What training starts from, float32, shape ``(n_models, n_numbers)``.
+    clients, groups, start
+        The client, the group (from 0) and the model of each job, shape ``(n_jobs,)``; a client may have several jobs.
+    wanted
+        How many answers of each group are enough, shape ``(n_groups,)``; later clients are stragglers.
+    is_probe
+        Whether the answers are only looked at: then they are charged as probes.
+    n_steps
+        Local steps, one number or one per job; None for those of the run.
+    with_start_loss
+        Whether participants also say how well the model served all their samples before they trained.
+    chooses
+        Whether each client gets all models and trains the one with the lowest loss on its window, whatever ``start``
+        says; several that serve it equally well: the first.
+    rate_factors
+        Factor on the learning rate of each job, with ``chooses`` of each model; None for 1.
+    downloads, uploads
+        How many models' worth of bytes each job receives and sends; None for 1, with ``chooses`` all models.
+    blocks
+        Per job, the intervals whose samples it trains on, also those that have left the window; None for the window.
+    upload_shares
+        Share of the numbers of its update that each job sends, drawn at random; the others count as unchanged. None for
+        all.
+    pull
+        A second pull, beside FedProx.
+    selected_for
+        The cluster that each job's client was selected for; None for that of ``start``.
+    is_parallel
+        Whether each group trains a cluster of its own, whose row is its start, that depends on no other cluster until
+        data arrive or reports act: then it need not wait for the others (``clock.barrier``). If in doubt, it is not so.
+    """
+
+    models: Models
+    clients: Counts
+    groups: Counts
+    start: Counts
+    wanted: Counts
+    is_probe: bool = False
+    n_steps: int | Counts | None = None
     with_start_loss: bool = False
-    # Whether each client gets all models and trains the one with the lowest loss on its window, whatever start says;
-    # several that serve it equally well: the first.
     chooses: bool = False
-    # Factor on the learning rate of each job, with chooses of each model; None for 1.
     rate_factors: Vector | None = None
-    # How many models' worth of bytes each job receives and sends; None for 1, with chooses all models.
     downloads: Vector | None = None
     uploads: Vector | None = None
-    # Per job, the intervals whose samples it trains on, also those that have left the window; None for the window.
     blocks: Sequence[Counts] | None = None
-    # Share of the numbers of its update that each job sends, drawn at random; the others count as unchanged. None for
-    # all.
     upload_shares: Vector | None = None
-    pull: "Pull | None" = None  # a second pull, beside FedProx
-    selected_for: Counts | None = None  # the cluster that each job's client was selected for; None for that of start
-    # Whether each group trains a cluster of its own, whose row is its start, that depends on no other cluster until
-    # data arrive or reports act: then it need not wait for the others (clock.barrier). If in doubt, it is not so.
+    pull: "Pull | None" = None
+    selected_for: Counts | None = None
     is_parallel: bool = False
 
     def job(self, at: int) -> "TrainingPlan":
@@ -92,37 +117,62 @@ def _none() -> Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Updates:
-    """What came back, by group, then by client."""
+    """What came back: an entry for each answer, by group, then by client.
 
-    # Whose answer, of which group, shape (n_answers,).
+    Parameters
+    ----------
+    clients, groups
+        Whose answer, as a position in ``client_ids``, and of which group of the plan, shape ``(n_answers,)``.
+    start
+        The row of the plan's models that each was trained from, same shape.
+    models
+        The models after training, not their changes: float32, finite, shape ``(n_answers, n_numbers)``.
+    n_samples
+        How many samples each client could train on.
+    loss, square_loss
+        Mean loss over the samples trained on, and mean of its square.
+    missing
+        By reason, the clients that were asked and did not answer.
+    duration_s
+        Simulated seconds that the slowest group took until it had enough.
+    n_parameters
+        How many numbers of a model are parameters; the others are buffers.
+    learning_rate
+        Of the local steps.
+    start_loss
+        Mean loss of the model before training over all of each client's samples, if the plan asked; else None.
+    expert_losses, expert_names
+        Last log losses of the experts of each client, shape ``(n_answers, n_experts)``, NaN of a client that tells
+        none; None without experts. And what the experts are called.
+    metrics
+        What else a user's own code says of its training, by name, NaN of a client that says nothing.
+    round_index, interval
+        The round, and the newest interval of data in it.
+    jobs, late
+        The jobs of the plan that were answered, in the order of ``clients``, and those that came too late.
+    seconds, compute_seconds
+        Simulated seconds until each job of the plan was done, and those of them that computing took.
+    """
+
     clients: Counts
     groups: Counts
-    start: Counts  # the model that each answer was trained from, a row of the plan's models, same shape
-    models: Models  # float32, shape (n_answers, n_numbers); all finite
-    n_samples: Counts  # how many samples each client could train on
-    # Mean loss over the samples trained on, and mean of its square.
+    start: Counts
+    models: Models
+    n_samples: Counts
     loss: Vector
     square_loss: Vector
-    # Per reason, the clients that were asked and did not answer.
     missing: dict[Reason, list[int]] = field(default_factory=dict)
-    duration_s: float = 0.0  # simulated seconds that the slowest group took until it had enough
-    n_parameters: int  # how many numbers of a model are parameters; the others are buffers
-    learning_rate: float  # of the local steps
-    # Mean loss of the model that training started from over all of each client's samples, if the plan asked.
+    duration_s: float = 0.0
+    n_parameters: int
+    learning_rate: float
     start_loss: Vector | None = None
-    # Last log losses of the experts of each client, which it sends along, shape (n_answers, n_experts), NaN of a client
-    # that tells none; None without. And what the experts are called.
     expert_losses: Matrix | None = None
     expert_names: tuple[str, ...] = ()
-    # What else a user's own code says of its training, by name, NaN of a client that says nothing, shape (n_answers,).
     metrics: Mapping[str, Vector] = field(default_factory=dict)
-    # The round, and the newest interval of data in it.
     round_index: int = 0
     interval: int = 0
-    # The jobs of the plan that were answered, same order as clients, and those that came too late.
     jobs: Counts = field(default_factory=_none)
     late: Counts = field(default_factory=_none)
-    # Simulated seconds until each job of the plan was done, and those of them that computing took, shape (n_jobs,).
     seconds: Vector = field(default_factory=lambda: np.empty(0))
     compute_seconds: Vector = field(default_factory=lambda: np.empty(0))
 

@@ -58,21 +58,43 @@ class Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MethodSetting:
-    """What a method is made of."""
+    """What a method is made of.
 
-    initial: Models  # the model that training starts from, float32, shape (n_numbers,)
+    Parameters
+    ----------
+    initial
+        The model that training starts from, float32, parameters first, shape ``(n_numbers,)``.
+    client_ids
+        The clients at the start; elsewhere a client is its position here.
+    policy
+        The config's rules, for a ``Coordinator(setting.policy)``.
+    parts
+        Selection, aggregation, number of participants; ``parts.cluster_models(initial)`` makes the models.
+    seed
+        For ``stream(seed, "purpose", round)``, the only source of random numbers.
+    n_parameters, n_head
+        How many numbers of a model are parameters, and how many of these, at their end, are the last layer.
+    draw_model
+        Returns another random first model for a number.
+    truth
+        Returns the true concept of each client in a round, None if that is unknown: for ceilings like ``oracle``.
+    n_visible
+        How many intervals of data a window shows.
+    is_guarded
+        Whether clusters are kept only where they pay, unless the method's options say otherwise.
+    """
+
+    initial: Models
     client_ids: Sequence[ClientId]
     policy: Policy
     parts: Parts
-    seed: int = 0  # of all random choices
-    # How many numbers of a model are parameters, and how many of these, at their end, are the last layer.
+    seed: int = 0
     n_parameters: int = 0
     n_head: int = 0
-    draw_model: Callable[[int], Models] | None = None  # returns another first model for a number
-    # Returns the true concept of each client in a round; None if that is unknown. For ceilings, not for methods.
+    draw_model: Callable[[int], Models] | None = None
     truth: Callable[[int], Codes | None] | None = None
-    n_visible: int = 1  # how many intervals of data a window shows
-    is_guarded: bool = False  # whether clusters are kept only where they pay, unless the method's options say otherwise
+    n_visible: int = 1
+    is_guarded: bool = False
 
 
 class Method(Protocol):

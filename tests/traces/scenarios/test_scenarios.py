@@ -1,4 +1,3 @@
-
 import pytest
 
 from fielding.errors import OptionError

@@ -86,11 +86,15 @@ class Clusterer:
     k_min
         The smallest number of clusters to try, at least 2.
     k_max
-        The largest number to try; never more than distinct points less one. 1 means one cluster, always.
+        The largest number to try; never more than distinct points less one. 1 means one cluster, always. A fourth of
+        the participants of a round is a good bound.
+    n_init
+        Restarts of k-means for each number.
     min_silhouette
         There is one cluster when even the best K scores less.
     hysteresis
-        The current number of clusters stays unless the best K scores more than this above it.
+        The current number of clusters stays unless the best K scores more than this above it; 0.01 steadies it on
+        noisy data.
     warm_start
         Whether the current centers are one more start of k-means for their own number.
     null_draws
