@@ -1,6 +1,6 @@
 """docs/config.md lists every key as the code has it, and the page of each kind of part every option with its default.
 
-``python -m tests.config.test_config_docs`` prints the tables to put there, and the options.
+``python -m tests.config.test_config_docs`` writes the lists of keys into docs/config.md and prints the options.
 """
 
 import re
@@ -50,17 +50,13 @@ def assigned(name: str, value: object) -> str:
     return f"`{name}={shown(value)[1:-1]}`" if value is not None else f"`{name}`"
 
 
-def row(cells: tuple[str, ...]) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def key_table(section: str) -> str:
-    """Return the table of one section, or of the keys without one."""
-    rows = [row(("key", "default", "what")), "|---|---|---|"]
+def key_list(section: str) -> str:
+    """Return the list of the keys of one section, or of those without one."""
+    rows = []
     for path, one in KEYS.items():
         if path.rpartition(".")[0] == section:
             told = "; ".join(filter(None, (one.rule.help, limits(one))))
-            rows.append(row((f"`{one.name}`", shown(one.default), told)))
+            rows.append(f"- {assigned(one.name, one.default)}: {told}")
     return "\n".join(rows)
 
 
@@ -78,20 +74,25 @@ def limits(one: Key) -> str:
     return ", ".join(filter(None, (*bounds, *sorted(rule.choices or ()))))
 
 
-def preset_table() -> str:
-    """Return the table of presets; what they leave to the representation is left out."""
-    rows = [row(("preset", "sets")), "|---|---|"]
+def preset_list() -> str:
+    """Return what presets set; what they leave to the representation is left out."""
+    rows = []
     for name, sections in PRESETS.items():
         values = {f"{at}.{key}": value for at, keys in sections.items() for key, value in keys.items()}
         told = [assigned(key, value) for key, value in values.items() if value is not None]
-        rows.append(row((f"`{name}`", ", ".join(told))))
+        rows.append(f"- `{name}`: {', '.join(told)}")
     return "\n".join(rows)
 
 
-def tables() -> dict[str, str]:
-    """Return every table of the page, by what it is about."""
-    found = {"keys without a section": key_table(""), **{f"[{name}]": key_table(name) for name in SECTIONS}}
-    return found | {"presets": preset_table()}
+def lists() -> dict[str, str]:
+    """Return every list of the page, by the heading that it stands under."""
+    found = {"Keys without a section": key_list(""), **{f"[{name}]": key_list(name) for name in SECTIONS}}
+    return found | {"Presets": preset_list()}
+
+
+def parts_of(page: str) -> dict[str, str]:
+    """Return the text under each heading of a page."""
+    return dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", page, flags=re.MULTILINE | re.DOTALL))
 
 
 def options_of_parts() -> dict[str, dict[str, dict[str, Json]]]:
@@ -171,24 +172,25 @@ def test_pages_list_no_option_that_there_is_not() -> None:
         assert listed <= has | set(options_of_parts()[kind].get(OF_OTHERS.get(name, name), ())), name
 
 
-@pytest.mark.parametrize("name", tables())
-def test_the_page_lists_what_the_code_has(name: str) -> None:
-    assert tables()[name] in PAGE.read_text(), f"put this into {PAGE.name}:\n{tables()[name]}"
+@pytest.mark.parametrize("heading", lists())
+def test_the_page_lists_what_the_code_has(heading: str) -> None:
+    listed = re.findall(r"^- `.*$", parts_of(PAGE.read_text(encoding="utf-8"))[heading], flags=re.MULTILINE)
+
+    assert listed == lists()[heading].splitlines()
 
 
-def test_every_key_is_in_a_table() -> None:
-    listed = "\n".join(tables().values())
+def test_every_key_is_in_a_list() -> None:
+    listed = "\n".join(lists().values())
 
     for one in KEYS.values():
-        assert f"| `{one.name}` |" in listed
+        assert re.search(rf"^- `{one.name}[=`]", listed, flags=re.MULTILINE)
         assert one.rule.help in listed
 
 
-def test_the_page_names_no_key_that_there_is_not() -> None:
-    page = PAGE.read_text()
-    in_page = set(re.findall(r"^\| `([a-z_]+)` \|[^|]*\|[^|]*\|$", page, flags=re.MULTILINE))
+def test_the_page_has_no_other_lists_of_keys() -> None:
+    others = {heading: text for heading, text in parts_of(PAGE.read_text()).items() if heading not in lists()}
 
-    assert in_page == {one.name for one in KEYS.values()}
+    assert not any(re.search(r"^- `", text, flags=re.MULTILINE) for text in others.values())
 
 
 def test_the_examples_of_the_page_are_configs() -> None:
@@ -202,7 +204,11 @@ def test_the_examples_of_the_page_are_configs() -> None:
 
 
 if __name__ == "__main__":
-    for heading, table in tables().items():
-        sys.stdout.write(f"## {heading}\n\n{table}\n\n")
+    text = PAGE.read_text(encoding="utf-8")
+    for heading, told in lists().items():
+        part = parts_of(text)[heading]
+        kept = re.findall(r"^- `.*\n", part, flags=re.MULTILINE)
+        text = text.replace(part, part.replace("".join(kept), told + "\n"))
+    PAGE.write_text(text, encoding="utf-8")
     for kind, name, options in options_to_list():
         sys.stdout.write(f"{kind}, {name}: {', '.join(assigned(*one) for one in options.items())}\n")

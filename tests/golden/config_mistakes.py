@@ -1,18 +1,16 @@
-"""Mistakes in configs: systematic ones of every key that docs/config.md lists and of every option, and special ones."""
+"""Mistakes in configs: systematic ones of every key and every option, and special ones."""
 
 import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 from fielding.config.keys import KEYS
 from tests.config.test_config_docs import options_of_parts
 from tests.config.test_config_docs import shown as shown_default
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "config.md"
 Table = dict[str, Any]
 TINY: Table = {
     "rounds": 1,
@@ -37,7 +35,7 @@ PARTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A row of a table of keys."""
+    """A key, and what it may be."""
 
     section: str
     name: str
@@ -57,23 +55,9 @@ class Part:
     options: dict[str, str]
 
 
-def headed_rows() -> Iterator[tuple[str, list[str]]]:
-    """Yield the cells of every row of the page with the heading above it."""
-    heading = ""
-    for line in PAGE.read_text(encoding="utf-8").splitlines():
-        if line.startswith("#"):
-            heading = line.lstrip("# ")
-        elif line.startswith("| `"):
-            yield heading, [cell.strip() for cell in line.strip("|").split(" | ")]
-
-
 def keys() -> list[Key]:
-    found = []
-    for heading, cells in headed_rows():
-        if len(cells) == 3 and (heading.startswith("[") or heading == "Keys without a section"):
-            section, name = heading.strip("[]") if heading.startswith("[") else "", cells[0].strip("`")
-            found.append(Key(section=section, name=name, may_be=KEYS[f"{section}.{name}".lstrip(".")].allowed))
-    return found
+    split = [(path.rpartition("."), one) for path, one in KEYS.items()]
+    return [Key(section=section, name=name, may_be=one.allowed) for (section, _, name), one in split]
 
 
 def parts() -> list[Part]:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from fielding.serving.experts import Said, Seen, Window
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result, Start, run
 from tests.simulation.run_cases import N_ROUNDS, Table, left_behind, small_pool, stop_and_resume, table
+from tests.simulation.test_log_docs import listed
 
 SERVINGS: dict[str, dict[str, Json]] = {
     "prior": {"correction": "prior"},
@@ -31,7 +31,6 @@ SERVINGS: dict[str, dict[str, Json]] = {
 FIGURES = ("accuracy", "worst_decile", "test_loss", "ari", "train_loss", "n_moved", "n_clusters", "n_participants")
 WITH_HEADS = ("served", "common", "heads", "residual", "local")  # where clusters share a body
 N_CLASSES = 4
-LOGS = Path(__file__).resolve().parents[2] / "docs" / "logs.md"
 
 
 @pytest.fixture(autouse=True)
@@ -233,13 +232,11 @@ def test_all_that_serving_writes_down_is_listed(tmp_path: Path) -> None:
     result = run(table(serving=serving), tmp_path / "r", own=Own(samples=small_pool()), page=False)
     plain = run(table(), tmp_path / "p", own=Own(samples=small_pool()), page=False)
 
-    rows = LOGS.read_text().partition("| more with `serving` |")[2].partition("\n\n")[0].splitlines()[2:]
-    listed = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row.split("|")[1])}
     assert result.summary is not None
     assert plain.summary is not None
     written = {name for row in result.rounds for name in row} - {name for row in plain.rounds for name in row}
     written |= set(result.summary) - set(plain.summary)
     in_clients = {"corrected", "tuned", "served", "expert_weights", "expert_losses"}
-    assert written == listed - in_clients
+    assert written == listed("More with `serving`") - in_clients
     first = json.loads((tmp_path / "r" / CLIENTS).read_text().splitlines()[0])
     assert in_clients <= set(first)
