@@ -92,7 +92,7 @@ def test_a_real_run_has_a_sample_of_nearly_every_metric(tmp_path: Path) -> None:
 
 
 def test_docs_tell_every_metric_and_no_other() -> None:
-    rows = re.findall(r"^\| `(fielding_\w+)` \| (.*) \|$", (ROOT / "docs/watch.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^- `(fielding_\w+)`: (.*)$", (ROOT / "docs/watch.md").read_text(), re.MULTILINE)
 
     assert rows == [(one.name, one.help.rstrip(".")) for one in METRICS]
     assert all((one.kind == "counter") == one.name.endswith("_total") for one in METRICS)

@@ -9,7 +9,7 @@ from fielding.reporting.numbers.run_metrics import TIMINGS
 from tests.reporting.run_folders import compared
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
-ROW = re.compile(r"^\| (`.*?`) \|", re.MULTILINE)
+ROW = re.compile(r"^- (`.*?):", re.MULTILINE | re.DOTALL)
 
 
 def test_every_figure_is_defined_and_every_definition_has_a_figure(tmp_path: Path) -> None:
