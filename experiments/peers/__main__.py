@@ -74,8 +74,8 @@ def _compare(benchmark: Benchmark, options: argparse.Namespace) -> None:
     results = with_served(plain, benchmark)
     part = (
         f"{benchmark.about}\n\n{markdown(accuracy_table(results))}\n\nAccuracies in percent, gains in points over "
-        f"*global*, seed by seed; seeds 1 to {len(seeds)}, 95 % intervals. *So*: who is clearly above or below on both "
-        f"scores, after Holm's adjustment. [What was tuned](../../experiments/tuning/{benchmark.name}.toml). Measured "
+        f"*global*, seed by seed; seeds 1 to {len(seeds)}, 95 % intervals. *Above*, *below*: clearly, on both scores, "
+        f"after Holm's adjustment. [What was tuned](../../experiments/tuning/{benchmark.name}.toml). Measured "
         f"{datetime.now(UTC):%Y-%m-%d}; [how we evaluate](../evaluation.md)."
     )
     print(f"\n# {benchmark.title}\n\n{part}\n\n{markdown(cost_table(plain, list(settings)))}")

@@ -97,17 +97,17 @@ def with_served(results: Results, benchmark: Benchmark) -> Results:
 
 
 def accuracy_table(results: Results) -> Cells:
-    """Return the accuracies of all rows, heads first; the last column says who is clearly above or below.
+    """Return the accuracies of all rows, heads first; the names say who is clearly above or below.
 
     Gains alone have intervals: they are taken seed by seed, and accuracies differ between seeds for all rows alike.
     """
-    columns = [COLUMNS[name] for name in PAGE]
-    so = verdicts(results) | {REFERENCE: ""}
-    rows = [[name, *(column.cell(results, name, REFERENCE) for column in columns)] for name in results.runs]
-    for row in rows:
-        row[1], row[3] = (row[at].partition(" ±")[0] for at in (1, 3))
-    heads = ["method", *(column.head for column in columns), "so"]
-    return [heads, *([*row, so[row[0]].replace("not clear", "")] for row in rows)]
+    columns, so = [COLUMNS[name] for name in PAGE], verdicts(results)
+    rows = []
+    for name in results.runs:
+        cells = [column.cell(results, name, REFERENCE) for column in columns]
+        cells[0], cells[2] = (cells[at].partition(" ±")[0] for at in (0, 2))
+        rows.append([f"{name}: {so[name]}" if so[name] in ("above", "below") else name, *cells])
+    return [["method", *(column.head for column in columns)], *rows]
 
 
 def verdicts(results: Results) -> dict[str, str]:

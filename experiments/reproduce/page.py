@@ -1,6 +1,5 @@
 """A page of docs/results/reproduce: what was measured stands between two marks, words around them stay."""
 
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -34,12 +33,13 @@ WAITING = "*What we see: not written yet.*"
 def measured_part(experiment: Experiment, sections: Sequence[str], *, minutes: float | None, n_seeds: int) -> str:
     """Return what stands between the marks."""
     standin, is_quick = experiment.standin, n_seeds == 1
-    took = "" if minutes is None else f" {minutes:.1f} minutes on {os.cpu_count()} cores."
+    took = "" if minutes is None else f" {minutes:.1f} minutes."
     lines = [f"**{experiment.of_paper} of the paper.**"]
     if is_quick:
         lines.append("**The quick form: a few rounds of other data, one seed. The numbers mean nothing.**")
     elif standin is not None:
-        lines.append(f"Stand-in for {standin.stands_for}: [{standin.title}](index.md#stand-ins).")
+        short = standin.title.partition(":")[0]
+        lines.append(f"Stand-in for {standin.stands_for}: [{short}](index.md#stand-ins).")
     if experiment.note and not is_quick:
         lines.append(experiment.note)
     lines += sections

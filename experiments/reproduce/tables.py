@@ -110,7 +110,10 @@ def variant_table(experiment: Experiment, results: Results) -> Cells:
 
 
 def course_table(experiment: Experiment, results: Results) -> Cells:
-    """Return the courses over the rounds that an experiment asks for, heads first; nothing if it asks for none."""
+    """Return the courses over the rounds that an experiment asks for, heads first; nothing if it asks for none.
+
+    Differences have intervals, others are means: the figure has the bands.
+    """
     n_rounds = len(next(iter(results.runs.values()))[0].rounds)
     edges = [round(n_rounds * part / N_PARTS) for part in range(N_PARTS + 1)]
     head = ["rounds", *(f"{low + 1} to {high}" for low, high in pairwise(edges))]
@@ -119,12 +122,15 @@ def course_table(experiment: Experiment, results: Results) -> Cells:
         for of, against in experiment.curves
     ]
     if experiment.course is not None:
-        rows += [[name, *_cells(course(results, name, experiment.course), places=2)] for name in results.runs]
+        courses = {name: course(results, name, experiment.course) for name in results.runs}
+        rows += [
+            [name, *("-" if one is None else f"{one.mean:.2f}" for one in parts)] for name, parts in courses.items()
+        ]
     return [head, *rows] if rows else []
 
 
-def _cells(parts: Sequence[Figure | None], *, sign: str = "", places: int = 1) -> list[str]:
-    return ["-" if one is None else plus_minus(one, sign=sign, places=places) for one in parts]
+def _cells(parts: Sequence[Figure | None], *, sign: str = "") -> list[str]:
+    return ["-" if one is None else plus_minus(one, sign=sign) for one in parts]
 
 
 def claim_table(experiment: Experiment, results: Results) -> Cells:
