@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Counts
+from fielding._typing import Codes, Counts
 from fielding.errors import InputError, echo
 
 
@@ -37,8 +37,8 @@ class Block:
 
     step: int
     round_index: int
-    clients: Counts
-    labels: Counts
+    clients: Codes
+    labels: Codes
     counts: Counts
 
 
@@ -46,7 +46,7 @@ def checked_arrivals(arrivals: Arrivals, shape: tuple[int, int]) -> tuple[Counts
     """Return copies of clients, labels and counts without empty entries, or raise; ``shape``: clients and labels."""
     clients = checked_column("clients of arrivals", arrivals.clients, shape[0])
     labels = checked_column("labels of arrivals", arrivals.labels, shape[1])
-    counts = np.ones(clients.size, dtype=np.int64)
+    counts: Counts = np.broadcast_to(np.int64(1), clients.size)  # which takes no memory
     if arrivals.counts is not None:
         counts = checked_column("counts of arrivals", arrivals.counts, 2**53)
     if not clients.size == labels.size == counts.size:
@@ -54,6 +54,8 @@ def checked_arrivals(arrivals: Arrivals, shape: tuple[int, int]) -> tuple[Counts
             f"arrivals name {clients.size} clients, {labels.size} labels and {counts.size} counts; give one of "
             "each per entry"
         )
+    if arrivals.counts is None:
+        return clients, labels, counts
     kept = counts > 0
     return clients[kept], labels[kept], counts[kept]
 

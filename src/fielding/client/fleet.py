@@ -96,7 +96,13 @@ class Fleet:
         clients, labels, counts = checked_arrivals(arrivals, (self.n_clients, self.n_labels))
         self._newest_round = now
         self._step += 1
-        coming = Block(step=self._step, round_index=now, clients=clients, labels=labels, counts=counts)
+        coming = Block(
+            step=self._step,
+            round_index=now,
+            clients=clients.astype(np.int32),
+            labels=labels.astype(np.int32),
+            counts=counts,
+        )
         leaving: list[Block] = []
         while self._blocks and self.max_rounds and now - self._blocks[0].round_index >= self.max_rounds:
             leaving.append(self._blocks.popleft())
@@ -148,14 +154,14 @@ class Fleet:
         # Flat views: numpy adds at one index much faster than at a pair.
         current, fresh, before = self._current.reshape(-1), self._fresh.reshape(-1), self._before.reshape(-1)
         for block in leaving:
-            cells = block.clients * self.n_labels + block.labels
+            cells = block.clients.astype(np.int64) * self.n_labels + block.labels
             np.subtract.at(current, cells, block.counts)
             np.subtract.at(self._n_current, block.clients, block.counts)
             # What was there when something was noticed is not fresh any more, and stands in what was before.
             is_fresh = block.step > self._noticed_step[block.clients]
             np.subtract.at(fresh, cells[is_fresh], block.counts[is_fresh])
             np.add.at(before, cells[is_fresh], block.counts[is_fresh])
-        cells = coming.clients * self.n_labels + coming.labels
+        cells = coming.clients.astype(np.int64) * self.n_labels + coming.labels
         np.add.at(current, cells, coming.counts)
         np.add.at(fresh, cells, coming.counts)
         np.add.at(self._n_current, coming.clients, coming.counts)

@@ -356,7 +356,9 @@ class EvaluationSection:
     """When clients are tested."""
 
     every: int = key(5, "rounds between two evaluations; the last round is always evaluated", low=1)
-    clients: int | None = key(None, "clients that are tested, drawn anew for each evaluation; all by default", low=1)
+    clients: int | None = key(
+        None, "clients tested, drawn anew for each evaluation; all by default, in a simulation 20,000 at most", low=1
+    )
     metrics: dict[str, str] | None = key(  # noqa: RUF009
         None, 'what else is measured, by name: {f1 = "fielding.metrics:f1"}, or a function of one\'s own'
     )

@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import ClientId, Codes, Counts, Features, Membership
+from fielding._typing import ClientId, Codes, Features, Membership
 from fielding.client.report import checked_ids
 from fielding.errors import InputError
 
@@ -54,7 +54,7 @@ class Schedule:
     n_intervals: int
     client: Codes
     interval: Codes
-    sample: Counts
+    sample: Codes
     y: Codes
     look: npt.NDArray[np.int16]
     looks: tuple[Look, ...] = (AS_IS,)
@@ -68,8 +68,8 @@ class Schedule:
             raise InputError("the schedule deals no samples; at least one is needed")
         if any(column.shape != (n_entries,) for column in (self.interval, self.sample, self.y, self.look)):
             raise InputError("the columns of a schedule differ in length; give one entry of each per row")
-        place = self.client.astype(np.int64) * self.n_intervals + self.interval
-        if (np.diff(place) < 0).any():
+        is_same = self.client[1:] == self.client[:-1]
+        if ((self.client[1:] < self.client[:-1]) | (is_same & (self.interval[1:] < self.interval[:-1]))).any():
             raise InputError("the rows of a schedule are not sorted; sort them by client, then by interval")
         expected = (self.n_intervals, len(self.client_ids))
         if self.concepts is not None and self.concepts.shape != expected:
@@ -106,7 +106,7 @@ def sort_schedule(
         n_intervals=n_intervals,
         client=client[order].astype(np.int32),
         interval=interval[order].astype(np.int32),
-        sample=sample[order].astype(np.int64),
+        sample=sample[order].astype(np.int32),
         y=y[order].astype(np.int32),
         look=look[order].astype(np.int16),
         looks=looks,

@@ -6,10 +6,14 @@ import numpy as np
 
 from fielding._typing import Codes, Counts, Features, Mask, Matrix
 from fielding.client.arrivals import Arrivals
-from fielding.client.ranges import Ranges
+from fielding.client.ranges import Positions, Ranges
+from fielding.client.report import row_chunks
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import Schedule
+
+_COUNTED_AT_ONCE = 1 << 22
+"""Rows of a schedule."""
 
 
 class SlidingWindows:
@@ -30,7 +34,7 @@ class SlidingWindows:
         self._is_test = is_test = pool.is_test()[schedule.sample]
         self._train, self._test = _Index(schedule, ~is_test), _Index(schedule, is_test)
         # Scenarios draw from a pool with replacement: what some client trained on before is not new to its model.
-        first = np.full(len(pool), schedule.n_intervals, dtype=np.int64)
+        first = np.full(len(pool), schedule.n_intervals, dtype=np.int32)
         np.minimum.at(first, schedule.sample[~is_test], schedule.interval[~is_test])
         self._new = _Index(schedule, is_test | (schedule.interval == first[schedule.sample]))
 
@@ -71,7 +75,7 @@ class SlidingWindows:
 
     def arrivals(self, interval: int) -> Arrivals:
         """Return the training samples that an interval brings, for the fleet."""
-        rows = self._train.rows_of_interval(interval)
+        rows, _ = self._train.ranges(interval, interval + 1).of(np.arange(self.n_clients))
         return Arrivals(
             clients=self.schedule.client[rows].astype(np.int64), labels=self.schedule.y[rows].astype(np.int64)
         )
@@ -196,32 +200,32 @@ class _Index:
     """Where the kept rows of each client and interval begin."""
 
     def __init__(self, schedule: Schedule, keep: Mask) -> None:
-        self._entries = np.flatnonzero(keep)
         self._n_intervals = schedule.n_intervals
-        intervals = schedule.interval[self._entries]
-        place = schedule.client[self._entries].astype(np.int64) * schedule.n_intervals + intervals
-        self._first = np.searchsorted(place, np.arange(schedule.n_clients * schedule.n_intervals + 1))
-        self._by_interval = self._entries[np.argsort(intervals, kind="stable")]
-        self._interval_ends = np.cumsum(np.bincount(intervals, minlength=schedule.n_intervals))
+        kept, n_cells = np.flatnonzero(keep), schedule.n_clients * schedule.n_intervals
+        self._entries: Positions = kept if keep.size >= 2**31 else kept.astype(np.int32)
+        self._first = np.zeros(n_cells + 1, dtype=self._entries.dtype)
+        for part in row_chunks(kept.size, _COUNTED_AT_ONCE):
+            rows = kept[part]
+            place = schedule.client[rows].astype(np.int64) * schedule.n_intervals + schedule.interval[rows]
+            first, last = int(place[0]), int(place[-1])  # rows are sorted by them
+            self._first[first + 1 : last + 2] += np.bincount(place - first).astype(self._first.dtype)
+        np.cumsum(self._first, out=self._first)
 
     def ranges(self, first: int, stop: int) -> Ranges:
         """Return the windows from one interval up to, not including, another."""
         starts = np.arange(0, self._first.size - 1, self._n_intervals)
-        return Ranges(start=self._first[starts + first], stop=self._first[starts + stop], entries=self._entries)
+        return self._between(starts + first, starts + stop)
 
     def blocks(self, clients: Counts, blocks: Sequence[Counts]) -> Ranges:
         """Return the rows of some intervals of clients, one range per client."""
         n_blocks = np.array([block.size for block in blocks], dtype=np.int64)
         intervals = np.concatenate([np.empty(0, dtype=np.int64), *blocks]).astype(np.int64)
         place = np.repeat(clients.astype(np.int64) * self._n_intervals, n_blocks) + intervals
-        pieces = Ranges(start=self._first[place], stop=self._first[place + 1], entries=self._entries)
-        entries, sizes = pieces.of(np.arange(place.size))
+        entries, sizes = self._between(place, place + 1).of(np.arange(place.size))
         of_job = np.bincount(np.repeat(np.arange(clients.size), n_blocks), weights=sizes, minlength=clients.size)
         stop = np.cumsum(of_job.astype(np.int64))
         return Ranges(start=stop - of_job.astype(np.int64), stop=stop, entries=entries)
 
-    def rows_of_interval(self, interval: int) -> Counts:
-        """Return the schedule rows of one interval, by client."""
-        end = self._interval_ends[interval]
-        start = self._interval_ends[interval - 1] if interval else 0
-        return self._by_interval[start:end]
+    def _between(self, first: Counts, stop: Counts) -> Ranges:
+        start, end = (self._first[places].astype(np.int64) for places in (first, stop))
+        return Ranges(start=start, stop=end, entries=self._entries)
