@@ -28,11 +28,12 @@ class SlidingWindows:
     def __init__(self, pool: Pool, schedule: Schedule, plan: WindowPlan) -> None:
         self.pool, self.schedule, self.plan = pool, schedule, plan
         self._is_test = is_test = pool.is_test()[schedule.sample]
-        self._train, self._test = _Index(schedule, ~is_test), _Index(schedule, is_test)
+        last = schedule.interval + plan.n_visible if schedule.last is None else schedule.last
+        self._train, self._test = _Index(schedule, ~is_test, last), _Index(schedule, is_test, last)
         # Scenarios draw from a pool with replacement: what some client trained on before is not new to its model.
         first = np.full(len(pool), schedule.n_intervals, dtype=np.int64)
         np.minimum.at(first, schedule.sample[~is_test], schedule.interval[~is_test])
-        self._new = _Index(schedule, is_test | (schedule.interval == first[schedule.sample]))
+        self._new = _Index(schedule, is_test | (schedule.interval == first[schedule.sample]), last)
 
     @property
     def n_clients(self) -> int:
@@ -62,23 +63,29 @@ class SlidingWindows:
     def n_complete(self, round_index: int) -> int:
         """Return how many intervals have come by the start of a round; those of the first window always have."""
         plan = self.plan
-        return min(self.schedule.n_intervals, max(plan.n_first, (plan.window + round_index) // plan.gap))
+        return min(self.schedule.n_intervals, max(plan.n_first, (plan.lead + round_index) // plan.gap))
 
     def visible(self, round_index: int) -> tuple[int, int]:
-        """Return the first interval that a window shows in a round, and the first that has not come yet."""
+        """Return the first interval that a window shows in a round, and the first that has not come yet.
+
+        Of the first one a window by time may show a part alone.
+        """
         stop = self.n_complete(round_index)
         return max(0, stop - self.plan.n_visible), stop
 
     def arrivals(self, interval: int) -> Arrivals:
         """Return the training samples that an interval brings, for the fleet."""
         rows = self._train.rows_of_interval(interval)
+        last = self.schedule.last
         return Arrivals(
-            clients=self.schedule.client[rows].astype(np.int64), labels=self.schedule.y[rows].astype(np.int64)
+            clients=self.schedule.client[rows].astype(np.int64),
+            labels=self.schedule.y[rows].astype(np.int64),
+            leave=None if last is None else (last[rows].astype(np.int64) + 1) * self.gap,
         )
 
     def training(self, round_index: int) -> Ranges:
         """Return what each client can train on in a round."""
-        return self._train.ranges(*self.visible(round_index))
+        return self._train.windows(self.n_complete(round_index))
 
     def training_blocks(self, clients: Counts, blocks: Sequence[Counts]) -> Ranges:
         """Return the training samples of some intervals of clients, whether or not a window still shows them.
@@ -90,7 +97,7 @@ class SlidingWindows:
 
     def testing(self, round_index: int) -> Ranges:
         """Return what each client is tested on in a round: the test samples of its window."""
-        return self._test.ranges(*self.visible(round_index))
+        return self._test.windows(self.n_complete(round_index))
 
     def newest(self, round_index: int) -> Ranges:
         """Return the test samples of the newest interval."""
@@ -148,7 +155,7 @@ class SlidingWindows:
 
     def rounds(self, rows: Counts) -> Counts:
         """Return the round in which each schedule row came, below 0 before the start."""
-        return (self.intervals(rows) + 1) * self.plan.gap - self.plan.window
+        return (self.intervals(rows) + 1) * self.plan.gap - self.plan.lead
 
     def is_test(self, rows: Counts) -> Mask:
         """Return which schedule rows are for tests alone."""
@@ -193,16 +200,25 @@ class SlidingWindows:
 
 
 class _Index:
-    """Where the kept rows of each client and interval begin."""
+    """Where the kept rows of each client and interval begin, and which of them leave with which interval."""
 
-    def __init__(self, schedule: Schedule, keep: Mask) -> None:
+    def __init__(self, schedule: Schedule, keep: Mask, last: Codes) -> None:
         self._entries = np.flatnonzero(keep)
         self._n_intervals = schedule.n_intervals
         intervals = schedule.interval[self._entries]
         place = schedule.client[self._entries].astype(np.int64) * schedule.n_intervals + intervals
         self._first = np.searchsorted(place, np.arange(schedule.n_clients * schedule.n_intervals + 1))
+        self._n_until = schedule.n_intervals + 1  # rows that leave after the last interval leave together
+        until = np.minimum(last[self._entries], schedule.n_intervals)
+        self._until = schedule.client[self._entries].astype(np.int64) * self._n_until + until
         self._by_interval = self._entries[np.argsort(intervals, kind="stable")]
         self._interval_ends = np.cumsum(np.bincount(intervals, minlength=schedule.n_intervals))
+
+    def windows(self, stop: int) -> Ranges:
+        """Return the rows that have come with the first ``stop`` intervals and have not left with one of them."""
+        clients = np.arange((self._first.size - 1) // self._n_intervals)
+        start = np.searchsorted(self._until, clients * self._n_until + stop)
+        return Ranges(start=start, stop=self._first[clients * self._n_intervals + stop], entries=self._entries)
 
     def ranges(self, first: int, stop: int) -> Ranges:
         """Return the windows from one interval up to, not including, another."""
