@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import ClientId, Codes, Features, Membership
+from fielding._typing import ClientId, Codes, Counts, Features, Membership
 from fielding.client.report import checked_ids
 from fielding.errors import InputError
 
@@ -46,6 +46,9 @@ class Schedule:
     concepts
         The true concept of each client in each interval, for scoring only, shape ``(n_intervals, n_clients)``; None
         where it is not known.
+    last
+        By the end of which interval each row has left the window, where windows go by time, shape ``(n_entries,)``;
+        per client it never falls. None: all rows stay for the same number of intervals.
     n_ahead
         How many intervals at the end no round of the run reaches: models are only tested on them.
     """
@@ -59,6 +62,7 @@ class Schedule:
     look: npt.NDArray[np.int16]
     looks: tuple[Look, ...] = (AS_IS,)
     concepts: Membership | None = None
+    last: Codes | None = None
     n_ahead: int = 0
 
     def __post_init__(self) -> None:
@@ -88,8 +92,9 @@ def sort_schedule(
     columns: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike, npt.ArrayLike, npt.ArrayLike],
     looks: tuple[Look, ...] = (AS_IS,),
     concepts: Membership | None = None,
+    last: Counts | None = None,
 ) -> Schedule:
-    """Return the schedule of rows in any order; rows of the same client and interval keep theirs.
+    """Return the schedule of rows in any order; rows of the same client and interval keep theirs, or go by ``last``.
 
     ``columns``: client, interval, sample, y and look of each row; the rest as in :class:`Schedule`.
 
@@ -100,7 +105,8 @@ def sort_schedule(
     ([0, 1], [8, 7])
     """
     client, interval, sample, y, look = (np.asarray(column) for column in columns)
-    order = np.argsort(client.astype(np.int64) * n_intervals + interval, kind="stable")
+    place = client.astype(np.int64) * n_intervals + interval
+    order = np.argsort(place, kind="stable") if last is None else np.lexsort((last, place))
     return Schedule(
         client_ids=client_ids,
         n_intervals=n_intervals,
@@ -111,6 +117,7 @@ def sort_schedule(
         look=look[order].astype(np.int16),
         looks=looks,
         concepts=concepts,
+        last=None if last is None else last[order].astype(np.int32),
     )
 
 
