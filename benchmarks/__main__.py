@@ -164,6 +164,26 @@ def clients(
 
 
 @app.command()
+def population(
+    largest: Annotated[int, typer.Option(help="Clients of the largest run, from 10,000 up in steps of ten.")] = 10**6,
+    as_json: JsonOutput = False,
+    quiet: Quiet = False,
+) -> None:
+    """Measure runs of the simulator of up to a million clients: set-up, memory, rounds, checkpoint and resume.
+
+    Samples come to all clients every 4 rounds, and 1 % of them drift. A run of a million takes about two minutes.
+    """
+    from benchmarks.population import exponents, measure_populations
+
+    rows = measure_populations([size for size in (10**4, 10**5, 10**6, 10**7) if size <= largest])
+    if not (as_json or quiet):
+        heads = ["clients", "set-up, s", "first round, s", "arrival, s", "other rounds, s", "page, s"]
+        heads += ["checkpoint, MB", "resume, s", "peak, GB", "bytes a client"]
+        say_wide_table([heads, *[[plain(value) for value in asdict(row).values()] for row in rows]])
+    say_json({"rows": [asdict(row) for row in rows], "exponents": exponents(rows)})
+
+
+@app.command()
 def flower(
     nodes: Annotated[int, typer.Option(min=2, max=64, help="SuperNodes on this machine.")] = 4,
     rounds: Annotated[int, typer.Option(min=4, help="Rounds of each run.")] = 6,

@@ -2,6 +2,8 @@
 
 import hashlib
 import zlib
+from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +51,22 @@ def client_key(client_id: ClientId) -> int:
     # Not the name of the type: a client stays the same whether numpy or Python holds its id.
     text = f"{'str' if isinstance(client_id, str) else 'int'}:{client_id}".encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+
+
+@lru_cache(maxsize=2)
+def client_keys(client_ids: Sequence[ClientId]) -> Hashes:
+    """Return :func:`client_key` of each id, shape ``(n_clients,)``, read-only; ids as a tuple or a range.
+
+    The last ones are kept: a run asks for those of its clients again and again.
+
+    Examples
+    --------
+    >>> client_keys(("a", "b")).tolist() == [client_key("a"), client_key("b")]
+    True
+    """
+    keys = np.fromiter(map(client_key, client_ids), dtype=np.uint64, count=len(client_ids))
+    keys.flags.writeable = False
+    return keys
 
 
 def hashed(seed: int, purpose: str, *indices: int | Hashes) -> Hashes:

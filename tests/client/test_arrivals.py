@@ -8,7 +8,7 @@ from fielding.errors import InputError
 def test_rows_of_counts_become_entries() -> None:
     arrivals = Arrivals.from_rows(np.array([[0, 3, 0], [0, 0, 0], [1, 0, 2]]))
 
-    clients, labels, counts = checked_arrivals(arrivals, (3, 3))
+    clients, labels, counts, _ = checked_arrivals(arrivals, (3, 3))
     assert (clients.tolist(), labels.tolist(), counts.tolist()) == ([0, 2, 2], [1, 0, 2], [3, 1, 2])
 
 

@@ -67,4 +67,4 @@ def test_data_are_known_and_arrive_as_the_data_set_says(name: str) -> None:
 def test_ten_intervals_last_for_the_start_and_all_rounds(name: str) -> None:
     config = config_of(name)
 
-    assert 10 * config.trace.gap - config.trace.window == config.rounds
+    assert 10 * config.trace.gap - int(config.trace.window) == config.rounds

@@ -24,10 +24,13 @@ from fielding.records.logs import Logs
 from fielding.records.run_folder import EVENTS, ROUNDS
 from fielding.runtime.own_code import DeviceNode, Samples
 from fielding.simulation.assembly import Own, Simulation, assemble, simulated_noise
+from fielding.traces.sources import sort_samples
+from fielding.traces.trace import read_trace
 from tests.simulation.run_cases import Table
 
 HIDDEN_HEARTBEAT_S = 1e300
 FIRST_ADDRESS = 1000
+START, DAY = 1_704_067_200.0, 86_400.0  # where traces with times begin
 
 
 class DeviceWire:
@@ -137,20 +140,28 @@ def _device(simulation: Simulation, client: int, rule: DeviceRule, folder: Path,
     windows = simulation.clients.windows
     schedule, plan = windows.schedule, windows.plan
     rows = np.flatnonzero(schedule.client == client)
-    arrivals = (schedule.interval[rows].astype(np.int64) + 1) * plan.gap - plan.window
+    arrivals = (schedule.interval[rows].astype(np.int64) + 1) * plan.gap - plan.lead
+    times = None if plan.seconds is None else sort_samples(read_trace(str(simulation.config.trace.file))).time
 
     def load(node: DeviceNode, round_index: int) -> Samples:
         since = -(10**6) if node.since is None else node.since
         is_new = (arrivals > since) & (arrivals <= round_index)
         x, y = windows.gather(rows[is_new])
         is_test = windows.pool.is_test()[schedule.sample[rows[is_new]]]
-        return Samples(x, y, is_test=is_test, rounds=arrivals[is_new])
+        own = schedule.sample[rows[is_new]]
+        return Samples(
+            x, y, is_test=is_test, rounds=arrivals[is_new], times=None if times is None else times[own] - START
+        )
+
+    def clock(_node: DeviceNode, round_index: int) -> float:
+        """Return the end of the newest day that is complete; the trace begins at midnight."""
+        return DAY * windows.n_complete(round_index)
 
     noise = simulated_noise(simulation.config.seed, schedule.client_ids)  # else no two runs would be the same
     return Device(
         DeviceNode(partition=client, config={}, folder=folder),
         rule,
-        OwnCode(load_data=load, on_model=on_model),
+        OwnCode(load_data=load, on_model=on_model, clock=clock),
         noise_of=lambda _me, round_index: noise(client, round_index),
     )
 

@@ -100,6 +100,7 @@ def test_a_change_is_kept_with_round_and_old_value(key: str, value: Json, engine
     ("engine", "key", "value", "words"),
     [
         (SIMULATOR, "seed", 2, "seed was 1, now it is 2: all random choices of the run hang on it"),
+        (FLOWER, "trace.window", "14d", "trace.window was 100, now it is '14d': it decides"),
         (FLOWER, "trace.window", 200, "trace.window was 100, now it is 200: it decides"),
         (FLOWER, "model.hidden", 9, "have the shape that it gave them"),
         (SIMULATOR, "coordinator.detector", "chi2", "finds past reports by it"),

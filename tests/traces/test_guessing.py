@@ -201,5 +201,5 @@ def test_a_plan_always_fits_its_trace(times: list[float], n_clients: int) -> Non
 
     n_intervals = int(trace.interval_of(plan.interval, align=plan.align).max()) + 1
     assert 1 <= n_intervals <= 201
-    assert plan.window >= plan.gap
+    assert plan.lead >= plan.gap
     assert 1 <= rounds <= max(plan.gap, plan.step_of(n_intervals))

@@ -36,9 +36,9 @@ def dealt(draw: st.DrawFn) -> tuple[Pool, Schedule, WindowPlan]:
 
 def naive_rows(schedule: Schedule, plan: WindowPlan, client: int, round_index: int) -> list[int]:
     """Recount a window row by row, straight from METHODS.md B6."""
-    complete = [j for j in range(schedule.n_intervals) if (j + 1) * plan.gap <= plan.window + round_index]
+    complete = [j for j in range(schedule.n_intervals) if (j + 1) * plan.gap <= plan.lead + round_index]
     complete = complete or [0]
-    visible = complete[-((plan.window + plan.gap - 1) // plan.gap) :]
+    visible = complete[-((plan.lead + plan.gap - 1) // plan.gap) :]
     return [
         row
         for row in range(schedule.client.size)

@@ -32,9 +32,9 @@ def load_data(node: DeviceNode, round_index: int) -> Samples:
     )
     scenario = scenario_named(str(config["trace.scenario"]), {name: config[f"trace.{name}"] for name in OPTIONS})
     schedule = scenario.deal(pool, request, seed=_whole(config["seed"]))
-    arrival = (schedule.interval.astype(np.int64) + 1) * plan.gap - plan.window
+    arrival = (schedule.interval.astype(np.int64) + 1) * plan.gap - plan.lead
     is_mine = schedule.client == (node.partition or 0) % request.n_clients
-    is_new = arrival > (-plan.window if node.since is None else node.since)
+    is_new = arrival > (-plan.lead if node.since is None else node.since)
     rows = np.flatnonzero(is_mine & is_new & (arrival <= round_index))
     x = pool.features(schedule.sample[rows])
     for at, look in enumerate(schedule.looks):

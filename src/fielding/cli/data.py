@@ -67,7 +67,7 @@ Last = Annotated[str | None, typer.Option("--last", help="Keep only the last so 
 MostActive = Annotated[int | None, typer.Option("--clients", help="Keep only the so many most active clients.")]
 IntervalOption = Annotated[str, typer.Option("--interval", help="Real time between arrivals: 6h, 1d, month, ...")]
 Gap = Annotated[int, typer.Option(help="Rounds between arrivals.")]
-Window = Annotated[int, typer.Option(help="Rounds that a sample stays visible.")]
+Window = Annotated[str, typer.Option(help="Rounds that a sample stays visible, or a length of time: 14d.")]
 UsualInterval = Annotated[
     str | None,
     typer.Option(
@@ -103,7 +103,9 @@ def info_command(
     last: Last = None,
     clients: MostActive = None,
     interval: UsualInterval = None,
-    window: Annotated[int, typer.Option(help="Intervals that a histogram sums up, for delta and Delta.")] = 1,
+    window: Annotated[
+        str, typer.Option(help="Intervals, or time (14d), that a histogram sums up, for delta and Delta.")
+    ] = "1",
     align: UsualAlign = None,
     block: Annotated[
         str | None,
@@ -150,13 +152,18 @@ def info_command(
     if entry is None and (interval is None or align is None) and float(np.ptp(samples.time)) >= SHORTEST_SPAN:
         chosen, _ = choose_plan(samples, interval)  # as `new` would, so that both come to the same verdict
         usual = replace(usual, interval=str(chosen.interval), align=chosen.align)
-    plan = WindowPlan(interval=interval or usual.interval, gap=1, window=window, align=align or usual.align)
+    plan = WindowPlan(interval=interval or usual.interval, gap=1, window=_window(window), align=align or usual.align)
     split: dict[str, object] = {}
     if samples.count is None or int(samples.count.max()) == 1:  # counts have no features to train on
         bare = sort_samples(replace(samples, x=None))
         found, warning = describe_split(bare, parse_interval(plan.interval), given=block, usual=usual.block)
         split = {"split": asdict(found)} | ({} if warning is None else {"warning": warning})
     _say_description(_inspect(samples, plan, metric, split, quiet=quiet), as_json=as_json)
+
+
+def _window(text: str) -> int | str:
+    """Return a number of rounds, or a length of time as it is."""
+    return int(text) if text.strip().isdecimal() else text
 
 
 @data_app.command("import")
@@ -177,7 +184,7 @@ def import_command(
     reports: Annotated[bool, typer.Option("--reports", help="Write label-histogram reports for `replay`.")] = False,
     interval: IntervalOption = "1d",
     gap: Gap = 2,
-    window: Window = 100,
+    window: Window = "100",
     align: AlignOption = "calendar",
     detector: Detector = "chi2",
     as_json: JsonOutput = False,
@@ -191,7 +198,7 @@ def import_command(
     trace = Narrowing(last=last, clients=clients).apply(_read_trace(file, columns, quiet=quiet))
     written: dict[str, int | str] = {"file": str(out), "clients": len(trace.client_ids), "classes": len(trace.classes)}
     if reports:
-        plan = WindowPlan(interval=interval, gap=gap, window=window, align=align)
+        plan = WindowPlan(interval=interval, gap=gap, window=_window(window), align=align)
         stream = report_stream(trace, plan=plan, drift_test=drift_test_named(detector))
         write_reports(stream, out)
         written |= {"reports": stream.n_rows, "steps": len(stream)}

@@ -106,7 +106,9 @@ def shortened(config: Config) -> dict[str, Json]:
     if gap == trace.gap:
         return {"rounds": min(config.rounds, LONGEST_TRACE)}
     section = config_table(config)["trace"]
-    shorter: dict[str, Json] = {"gap": gap, "window": max(gap, trace.window * gap // trace.gap)}
+    shorter: dict[str, Json] = {"gap": gap, "window": trace.window}
+    if isinstance(trace.window, int):
+        shorter["window"] = max(gap, trace.window * gap // trace.gap)
     rounds = min(LONGEST_TRACE, max(1, config.rounds * gap // trace.gap))
     return {"rounds": rounds, "trace": {**(section if isinstance(section, dict) else {}), **shorter}}
 

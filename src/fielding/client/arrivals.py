@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Counts
+from fielding._typing import Codes, Counts
 from fielding.errors import InputError, echo
 
 
@@ -13,12 +13,14 @@ from fielding.errors import InputError, echo
 class Arrivals:
     """Samples that reach clients at one moment; an entry says how many of one label reach one client.
 
-    ``clients`` and ``labels`` count from 0; ``counts`` None means one each. All of shape ``(n_entries,)``.
+    ``clients`` and ``labels`` count from 0; ``counts`` None means one each; ``leave`` is the round at which each leaves
+    its window, None where all stay as long as the fleet says. All of shape ``(n_entries,)``.
     """
 
     clients: Counts
     labels: Counts
     counts: Counts | None = None
+    leave: Counts | None = None
 
     @classmethod
     def from_rows(cls, rows: Counts) -> "Arrivals":
@@ -33,29 +35,34 @@ NO_ARRIVALS = Arrivals(clients=np.empty(0, dtype=np.int64), labels=np.empty(0, d
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Block:
-    """Samples that came together at step ``step`` of the fleet, so that they leave together; every count is above 0."""
+    """Samples that came at step ``step`` of the fleet and leave in round ``leave``; every count is above 0."""
 
     step: int
-    round_index: int
-    clients: Counts
-    labels: Counts
+    leave: int
+    clients: Codes
+    labels: Codes
     counts: Counts
 
 
-def checked_arrivals(arrivals: Arrivals, shape: tuple[int, int]) -> tuple[Counts, Counts, Counts]:
-    """Return copies of clients, labels and counts without empty entries, or raise; ``shape``: clients and labels."""
+def checked_arrivals(arrivals: Arrivals, shape: tuple[int, int]) -> tuple[Counts, Counts, Counts, Counts | None]:
+    """Return copies of all columns without empty entries, or raise; ``shape``: clients and labels."""
     clients = checked_column("clients of arrivals", arrivals.clients, shape[0])
     labels = checked_column("labels of arrivals", arrivals.labels, shape[1])
-    counts = np.ones(clients.size, dtype=np.int64)
+    counts: Counts = np.broadcast_to(np.int64(1), clients.size)  # which takes no memory
     if arrivals.counts is not None:
         counts = checked_column("counts of arrivals", arrivals.counts, 2**53)
+    leave = None if arrivals.leave is None else checked_column("leave of arrivals", arrivals.leave, 2**62)
+    if leave is not None and leave.size != clients.size:
+        raise InputError(f"arrivals name {clients.size} clients and {leave.size} rounds to leave; give one per entry")
     if not clients.size == labels.size == counts.size:
         raise InputError(
             f"arrivals name {clients.size} clients, {labels.size} labels and {counts.size} counts; give one of "
             "each per entry"
         )
+    if arrivals.counts is None:
+        return clients, labels, counts, leave
     kept = counts > 0
-    return clients[kept], labels[kept], counts[kept]
+    return clients[kept], labels[kept], counts[kept], None if leave is None else leave[kept]
 
 
 def checked_column(name: str, column: npt.ArrayLike, bound: int) -> Counts:

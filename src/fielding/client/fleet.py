@@ -1,7 +1,7 @@
 """Stages 1 to 4 for all clients of a simulation at once: what a monitor per client would say, on arrays."""
 
-from collections import deque
-from dataclasses import dataclass
+from bisect import insort
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from fielding.client.drift.drift_test import CHUNK, DriftTest, Evidence, checked
 from fielding.client.report import row_chunks
 from fielding.client.representation.label import checked_n_labels, shares_of
 from fielding.client.window import checked_bound, checked_round
-from fielding.errors import OptionError, echo
+from fielding.errors import InputError, OptionError, echo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,7 +39,8 @@ class Fleet:
     A step costs time in proportion to the samples that come and leave, plus one drift test of the clients they
     belong to (of all clients, if the test goes by the clock).
 
-    ``max_rounds``: how many rounds a sample stays visible, that of its arrival included; None for ever.
+    ``max_rounds``: how many rounds a sample stays visible, that of its arrival included, unless it is told with the
+    arrival; None for ever.
 
     Examples
     --------
@@ -62,7 +63,7 @@ class Fleet:
         shape = (int(n_clients), checked_n_labels(n_labels))
         self.max_rounds = checked_bound("max_rounds", max_rounds)
         self._drift_test = checked_drift_test(drift_test)
-        self._blocks: deque[Block] = deque()
+        self._blocks: list[Block] = []  # by the round in which they leave, the last first
         self._newest_round: int | None = None
         self._step = 0
         self._current, self._fresh, self._before, self._reported = (np.zeros(shape, dtype=np.int64) for _ in range(4))
@@ -93,14 +94,28 @@ class Fleet:
         An entry that names no client or label, or time that runs backwards, raises and leaves the fleet as before.
         """
         now = checked_round(round_index, self._newest_round)
-        clients, labels, counts = checked_arrivals(arrivals, (self.n_clients, self.n_labels))
+        clients, labels, counts, leave = checked_arrivals(arrivals, (self.n_clients, self.n_labels))
+        if leave is not None and leave.size and leave.min() <= now:
+            raise InputError(f"samples that arrive in round {now} leave in round {leave.min()}; they must stay for one")
         self._newest_round = now
         self._step += 1
-        coming = Block(step=self._step, round_index=now, clients=clients, labels=labels, counts=counts)
         leaving: list[Block] = []
-        while self._blocks and self.max_rounds and now - self._blocks[0].round_index >= self.max_rounds:
-            leaving.append(self._blocks.popleft())
+        while self._blocks and self._blocks[-1].leave <= now:
+            leaving.append(self._blocks.pop())
+        coming = Block(
+            step=self._step,
+            leave=now + (self.max_rounds or 0),
+            clients=clients.astype(np.int32),
+            labels=labels.astype(np.int32),
+            counts=counts,
+        )
         self._count(coming, leaving)
+        for last in [] if leave is None else np.unique(leave).tolist():
+            some = leave == last
+            own = {name: getattr(coming, name)[some] for name in ("clients", "labels", "counts")}
+            self._keep(replace(coming, leave=last, **own))
+        if leave is None and self.max_rounds is not None:
+            self._keep(coming)
         has_changed = np.zeros(self.n_clients, dtype=np.bool_)
         for block in (coming, *leaving):
             has_changed[block.clients] = True
@@ -148,19 +163,22 @@ class Fleet:
         # Flat views: numpy adds at one index much faster than at a pair.
         current, fresh, before = self._current.reshape(-1), self._fresh.reshape(-1), self._before.reshape(-1)
         for block in leaving:
-            cells = block.clients * self.n_labels + block.labels
+            cells = block.clients.astype(np.int64) * self.n_labels + block.labels
             np.subtract.at(current, cells, block.counts)
             np.subtract.at(self._n_current, block.clients, block.counts)
             # What was there when something was noticed is not fresh any more, and stands in what was before.
             is_fresh = block.step > self._noticed_step[block.clients]
             np.subtract.at(fresh, cells[is_fresh], block.counts[is_fresh])
             np.add.at(before, cells[is_fresh], block.counts[is_fresh])
-        cells = coming.clients * self.n_labels + coming.labels
+        cells = coming.clients.astype(np.int64) * self.n_labels + coming.labels
         np.add.at(current, cells, coming.counts)
         np.add.at(fresh, cells, coming.counts)
         np.add.at(self._n_current, coming.clients, coming.counts)
-        if self.max_rounds is not None and coming.clients.size:
-            self._blocks.append(coming)
+
+    def _keep(self, block: Block) -> None:
+        """Note when samples leave."""
+        if block.clients.size:
+            insort(self._blocks, block, key=lambda one: -one.leave)
 
     def _is_due(self, tested: Counts, n_arrived: Counts, now: int) -> Mask:
         """Return which of some clients, rising, have to report."""

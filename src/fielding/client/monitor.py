@@ -64,15 +64,18 @@ class Monitor:
         self._must_report = False
         self._is_mixed = False
 
-    def observe(self, labels: npt.ArrayLike, round_index: int) -> ClientReport | None:
+    def observe(
+        self, labels: npt.ArrayLike, round_index: int, *, clock: int | None = None, came: Counts | None = None
+    ) -> ClientReport | None:
         """Take in the samples of a round, perhaps none, and return a report, or None if there is nothing to tell.
 
         A label that is not in the class list, or time that runs backwards, raises and leaves the monitor as before.
+        ``clock`` and ``came``: where the window goes by time, the time now and that of each sample.
         """
         arriving = checked_labels(labels)
         self._current.tally(arriving)
         n_evicted = self._window.n_evicted
-        leaving = self._window.add(arriving, round_index)
+        leaving = self._window.add(arriving, round_index if clock is None else clock, came=came)
         self._current.add(arriving)
         self._current.remove(leaving)
         self._fresh.add(arriving)

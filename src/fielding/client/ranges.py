@@ -1,11 +1,15 @@
 """Windows of many clients as index ranges: the samples are held once, and a window is a range of positions."""
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Mask, Vector
+
+Positions: TypeAlias = npt.NDArray[np.int64] | npt.NDArray[np.int32]
+"""Rows of a sample store; four bytes each are enough for all but the largest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -17,7 +21,7 @@ class Ranges:
 
     start: Counts
     stop: Counts
-    entries: Counts
+    entries: Positions
 
     @property
     def sizes(self) -> Counts:
@@ -45,7 +49,7 @@ class Ranges:
         sizes = self.sizes[which]
         ends = np.cumsum(sizes)
         offsets = np.repeat(self.start[which] - (ends - sizes), sizes)
-        return self.entries[np.arange(int(sizes.sum())) + offsets], sizes
+        return self.entries[np.arange(int(sizes.sum())) + offsets].astype(np.int64, copy=False), sizes
 
 
 def joined_ranges(parts: list[Counts]) -> Ranges:

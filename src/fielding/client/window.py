@@ -20,7 +20,8 @@ class Window:
     max_samples
         How many samples are kept, the newest; None for any number.
     max_rounds
-        How many rounds a sample stays visible, that of its arrival included; None for ever.
+        How many rounds a sample stays visible, that of its arrival included; None for ever. Rounds may be any whole
+        numbers that tell the time.
 
     Examples
     --------
@@ -38,7 +39,7 @@ class Window:
     def __init__(self, max_samples: int | None = None, max_rounds: int | None = None) -> None:
         self.max_samples = checked_bound("max_samples", max_samples)
         self.max_rounds = checked_bound("max_rounds", max_rounds)
-        self._blocks: deque[tuple[int, Counts]] = deque()
+        self._blocks: deque[tuple[Counts, Counts]] = deque()  # when samples came, and their labels
         self._newest_round: int | None = None
         self._n_samples = 0
         self._n_arrived = 0
@@ -61,19 +62,29 @@ class Window:
         """The latest round of a call; None before the first."""
         return self._newest_round
 
-    def add(self, labels: npt.ArrayLike, round_index: int) -> Counts:
+    def add(self, labels: npt.ArrayLike, round_index: int, *, came: Counts | None = None) -> Counts:
         """Take in the samples of a round and return the labels that left, oldest first.
 
-        Of more samples than the window can hold the last ones stay; the others count as come and gone.
+        Of more samples than the window can hold the last ones stay; the others count as come and gone. ``came``: from
+        when each is, up to the round, rising, and from no earlier than those before; None: all from this round.
         """
         arriving = checked_labels(labels)
-        too_old = self.advance(round_index)
+        if came is not None and not self._may_come(came, arriving.size, round_index):
+            raise InputError(f"samples of round {round_index} do not come in the order of time; sort them")
+        self._newest_round = checked_round(round_index, self._newest_round)
         if arriving.size:
-            self._blocks.append((int(round_index), arriving))
+            self._blocks.append((np.full(arriving.size, int(round_index)) if came is None else came, arriving))
         self._n_arrived += arriving.size
         self._n_samples += arriving.size
+        too_old = self.advance(round_index)
         too_many = 0 if self.max_samples is None else max(0, self._n_samples - self.max_samples)
         return np.concatenate([too_old, self._take_oldest(too_many)])
+
+    def _may_come(self, came: Counts, n_samples: int, round_index: int) -> bool:
+        """Return whether samples may be from such moments."""
+        newest = self._blocks[-1][0][-1:] if self._blocks else came[:0]
+        order = np.concatenate([newest, came, [round_index]])
+        return came.shape == (n_samples,) and bool((np.diff(order) >= 0).all())
 
     def advance(self, round_index: int) -> Counts:
         """Let time pass and return the labels that grew too old, oldest first."""
@@ -82,10 +93,11 @@ class Window:
         if self.max_rounds is None:
             return np.empty(0, dtype=np.int64)
         n_old = 0
-        for arrival, block in self._blocks:
-            if now - arrival < self.max_rounds:
+        for came, block in self._blocks:
+            n_gone = int(np.searchsorted(came, now - self.max_rounds, side="right"))
+            n_old += n_gone
+            if n_gone < block.size:
                 break
-            n_old += block.size
         return self._take_oldest(n_old)
 
     def since(self, moment: int) -> Counts:
@@ -108,7 +120,7 @@ class Window:
 
     def arrays(self) -> dict[str, Counts]:
         """Return what the window holds, for :meth:`restore`: a device that stops must not forget it."""
-        rounds = [np.full(block.size, arrival, dtype=np.int64) for arrival, block in self._blocks]
+        rounds = [came for came, _ in self._blocks]
         newest = [] if self._newest_round is None else [self._newest_round]
         return {
             "window.labels": self.labels(),
@@ -123,9 +135,7 @@ class Window:
         fits = labels.size == rounds.size and 1 <= moment.size <= 2 and moment[0] >= labels.size
         if not fits or (np.diff(rounds) < 0).any() or (rounds.size and (newest is None or newest < rounds[-1])):
             raise CheckpointError("what was saved describes no window; start anew")
-        arrivals, starts = np.unique(rounds, return_index=True)
-        blocks = np.split(labels, starts[1:]) if rounds.size else []
-        self._blocks = deque(zip(arrivals.tolist(), blocks, strict=True))
+        self._blocks = deque([(rounds, labels)] if rounds.size else [])
         self._newest_round, self._n_samples, self._n_arrived = newest, labels.size, int(moment[0])
 
     def _take_oldest(self, n_samples: int) -> Counts:
@@ -133,10 +143,10 @@ class Window:
         self._n_samples -= n_samples
         taken = [np.empty(0, dtype=np.int64)]
         while n_samples > 0:
-            arrival, block = self._blocks.popleft()
+            came, block = self._blocks.popleft()
             taken.append(block[:n_samples])
             if block.size > n_samples:
-                self._blocks.appendleft((arrival, block[n_samples:]))
+                self._blocks.appendleft((came[n_samples:], block[n_samples:]))
             n_samples -= taken[-1].size
         return np.concatenate(taken)
 

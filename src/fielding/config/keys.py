@@ -51,8 +51,11 @@ class TraceSection:
         20, "samples that reach a client in an interval, where a scenario deals them", low=1, used_with=("scenario",)
     )
     gap: int = key(20, "rounds between arrivals of data", low=1, high=1_000_000)
-    window: int = key(
-        100, "rounds that a sample stays visible, and rounds' worth of data at the start", low=1, high=1_000_000
+    window: int | str = key(
+        100,
+        "rounds that a sample stays visible, and rounds' worth of data at the start; or a length of time, e.g. 14d",
+        low=1,
+        high=1_000_000,
     )
     interval: str | None = key(
         None, "natural traces: real time between arrivals, e.g. 6h, 1d, month", used_with=("times", "intervals")
@@ -356,7 +359,9 @@ class EvaluationSection:
     """When clients are tested."""
 
     every: int = key(5, "rounds between two evaluations; the last round is always evaluated", low=1)
-    clients: int | None = key(None, "clients that are tested, drawn anew for each evaluation; all by default", low=1)
+    clients: int | None = key(
+        None, "clients tested, drawn anew for each evaluation; all by default, in a simulation 20,000 at most", low=1
+    )
     metrics: dict[str, str] | None = key(  # noqa: RUF009
         None, 'what else is measured, by name: {f1 = "fielding.metrics:f1"}, or a function of one\'s own'
     )

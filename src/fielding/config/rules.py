@@ -80,7 +80,8 @@ class Key:
         )
         names = "" if rule.choices is None else f" or {', '.join(sorted(rule.choices))}"
         if rule.low is not None and rule.high is not None:
-            return f"{words} from {rule.low} to {rule.high}{names}"
+            number, is_text, _ = words.partition(" or a text")
+            return f"{number} from {rule.low} to {rule.high}{is_text}{names}"
         bounds = [
             f"above {rule.above:g}" if rule.above is not None else "",
             f"of at least {rule.low:g}" if rule.low is not None else "",

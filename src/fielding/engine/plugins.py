@@ -15,7 +15,7 @@ from fielding.config.rules import parse_factor
 from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.policy import Policy, trigger_named
 from fielding.distance import Kind
-from fielding.errors import CheckpointError, InputError, OptionError
+from fielding.errors import CheckpointError, InputError, OptionError, echo
 from fielding.federation.aggregation import aggregator_named
 from fielding.federation.pace import pace_named
 from fielding.federation.report_budget import ReportBudget
@@ -151,6 +151,11 @@ def privacy_of(config: Config, report_rule: ReportRule) -> PrivacyRule | None:
         return None
     if section.epsilon is None:
         raise OptionError('privacy.mode is "record", but privacy.epsilon is not given; set it, for example to 2')
+    if isinstance(trace.window, str):
+        raise OptionError(
+            f"trace.window is {echo(trace.window)}, but private reports are counted per window of rounds; give "
+            "trace.window in rounds"
+        )
     with mistakes_in("privacy.mode"):
         unit_of(report_rule.representation, report_rule.name)
         if config.coordinator.trigger == "pairwise":

@@ -28,7 +28,7 @@ from fielding.methods.update_geometry import (
     subtract,
     two_means,
 )
-from fielding.rng import client_key, hashed, stream
+from fielding.rng import client_keys, hashed, stream
 
 SPLITS = ("ours", "forced", "original")
 UNDECIDED: Final = -1  # the side of a client that leans to neither half of its cohort
@@ -95,7 +95,7 @@ class Auxo:
         self._epsilon, self._epsilon_decay = number("epsilon", epsilon), number("epsilon_decay", epsilon_decay)
         self._cluster_models = setting.parts.cluster_models(setting.initial)
         self._parts, self._seed = setting.parts, setting.seed
-        self._keys = np.array([client_key(one) for one in setting.client_ids], dtype=np.uint64)
+        self._keys = client_keys(setting.client_ids)
         self._scores = CohortScores(n_clients)
         self._membership = np.zeros(n_clients, dtype=np.int32)
         self._counters, self._has_halves = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.bool_)

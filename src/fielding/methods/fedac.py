@@ -22,7 +22,7 @@ from fielding.federation.models import column_chunks, mean_model
 from fielding.methods.kinds import MethodKind
 from fielding.methods.method import MethodSetting, plan_by_cluster
 from fielding.methods.update_geometry import products, scale_to_unit, subtract
-from fielding.rng import client_key, hashed, stream
+from fielding.rng import client_keys, hashed, stream
 
 FEWEST = 4
 """Clients that a cluster must have after a split; fewer are outliers, and its model would be the work of one or two."""
@@ -63,7 +63,7 @@ class FedAC:
         self._mu, self._rank = number("mu", mu, most=1e6), whole("rank", rank, most=1000)
         self._pca_every, self._tune_every = whole("pca_every", pca_every), whole("tune_every", tune_every)
         self._parts, self._seed = setting.parts, setting.seed
-        self._keys = np.array([client_key(one) for one in setting.client_ids], dtype=np.uint64)
+        self._keys = client_keys(setting.client_ids)
         self._cluster_models = setting.parts.cluster_models(setting.initial)
         self._embedding = setting.initial[: self._n_parameters - setting.n_head].astype(np.float32)
         self._directions = np.zeros((rank, self._n_parameters), dtype=np.float32)

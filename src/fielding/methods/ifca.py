@@ -18,7 +18,7 @@ from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.methods.kinds import MethodKind, ReportsFrom
 from fielding.methods.method import MethodSetting, client_index, plan_training, positions_of, select_participants
-from fielding.rng import client_key, hashed, stream
+from fielding.rng import client_keys, hashed, stream
 
 INITS = ("restart", "random", "shared-backbone")
 REASSESS = ("participants", "drifted", "evaluated")
@@ -236,7 +236,7 @@ def ifca_reports_from(options: Mapping[str, Json], n_clients: int) -> ReportsFro
 
 def _random_partition(setting: MethodSetting, k: int) -> Membership:
     """Return a random model for each client, which depends on its id alone."""
-    keys = np.array([client_key(one) for one in setting.client_ids], dtype=np.uint64)
+    keys = client_keys(setting.client_ids)
     return (hashed(setting.seed, "ifca partition", keys) % np.uint64(k)).astype(np.int32)
 
 

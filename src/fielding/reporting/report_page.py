@@ -203,8 +203,20 @@ def report_lead(runs: RunGroups) -> str:
         f"{', '.join(names[:MOST_NAMES])}{more} on {_source_words(every)}; {rounds}, {seed_words}. Accuracy is "
         "measured with the model that serves a client, unweighted mean over clients: on the test samples of its "
         "window; on those of the newest interval (newest); and on samples of the interval to come that no client has "
-        f"trained on (next).{final}"
+        f"trained on (next).{_sample_words(every)}{final}"
     )
+
+
+def _sample_words(runs: Sequence[RunRecord]) -> str:
+    """Return that a sample of the clients was tested, if so in the last evaluation of some run."""
+    for run in runs:
+        row = next((row for row in reversed(run.rounds) if "n_tested" in row), {})
+        if "n_testable" in row:
+            return (
+                f" {row['n_tested']:,} of {row['n_testable']:,} clients were tested, drawn anew for each evaluation; "
+                "figures and charts of single clients are of those."
+            )
+    return ""
 
 
 def _source_words(runs: Sequence[RunRecord]) -> str:

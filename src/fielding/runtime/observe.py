@@ -12,6 +12,7 @@ from fielding.client.drift import AnyChange, DriftTest, Threshold
 from fielding.client.drift.detectors import DriftDetector, check_vector_test, compare_vectors
 from fielding.client.drift_monitor import CurrentWindows, DriftMonitor
 from fielding.client.fleet import Fleet, FleetReports
+from fielding.client.ranges import Ranges
 from fielding.client.representation.representation import Effort, Representation, Seen
 from fielding.distance import Metric
 from fielding.errors import CheckpointError, InputError, echo, error_words
@@ -251,22 +252,22 @@ class VectorObserver:
         self._reported_round = np.zeros(windows.n_clients, dtype=np.int64)
         self._was_active = np.zeros(windows.n_clients, dtype=np.bool_)
         self._owes = np.zeros(windows.n_clients, dtype=np.bool_)
-        self._visible = (0, 0)
+        self._version: tuple[int, ...] = ()
+        self._ranges: Ranges | None = None
         self.level, self.span = None, windows.n_visible * windows.gap
         self.looked = LookingCosts()
 
     def observe(self, round_index: int) -> FleetReports:
         """Describe the windows that changed and compare them with what was reported."""
         self.looked = LookingCosts()
-        visible = self._windows.visible(round_index)
+        version = self._windows.version(round_index)
         touched = self._owes.copy()
-        if visible != self._visible:
-            gone = range(self._visible[0], min(visible[0], self._visible[1]))
-            for interval in (*gone, *range(max(visible[0], self._visible[1]), visible[1])):
-                touched[self._windows.arrivals(interval).clients] = True
+        if version != self._version:
+            now, before = self._windows.training(round_index), self._ranges
+            touched |= now.sizes > 0 if before is None else (now.start != before.start) | (now.stop != before.stop)
             if self._drift_test.is_timed:
                 touched |= self._was_active
-            self._visible = visible
+            self._version, self._ranges = version, now
         clients = np.flatnonzero(touched)
         if not clients.size:
             return NOTHING

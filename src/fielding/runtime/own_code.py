@@ -54,12 +54,15 @@ class Samples:
         Which ones are for tests alone, same shape; None: a fifth, chosen by a hash of their content.
     rounds
         In which round each arrived, below 0 before the start, same shape; None: now.
+    times
+        From when each is, unix seconds, same shape; needed where ``trace.window`` is a length of time.
     """
 
     x: npt.ArrayLike
     y: npt.ArrayLike
     is_test: npt.ArrayLike | None = None
     rounds: npt.ArrayLike | None = None
+    times: npt.ArrayLike | None = None
 
     def __len__(self) -> int:
         return len(np.asarray(self.y))

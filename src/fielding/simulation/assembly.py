@@ -71,6 +71,7 @@ from fielding.training.label_mix import LABEL_MIX
 from fielding.training.trainer import Contrast, LocalWork, Sgd, Trainer, TrainingPath, try_scores, try_work
 
 STEPS_AT_ONCE = 200  # steps whose batches are drawn in one go
+MOST_TESTED = 20_000  # clients, unless the config says otherwise: experts and records of more would take long
 HELD_OUT = 200
 """Samples of each class that are held out where a shared model is trained on them, unless the config says."""
 MOMENTUM = 0.9  # of the steps of the shared model
@@ -192,7 +193,7 @@ def unused_samples(dealt: Dealt) -> Counts:
     """Return samples of the pool that no model is trained on: those for testing; of a natural trace, of the start."""
     is_test = dealt.pool.is_test()
     early = np.unique(dealt.schedule.sample[dealt.schedule.interval < dealt.plan.n_first])
-    return early[is_test[early]] if dealt.is_natural else np.flatnonzero(is_test)
+    return early[is_test[early]].astype(np.int64) if dealt.is_natural else np.flatnonzero(is_test)
 
 
 def shared_model_of(config: Config, trainer: Trainer | OwnCompute, pool: Pool, held: HeldOut | None) -> Models:
@@ -534,7 +535,7 @@ def _assemble(
         has_heads=parts.n_shared > 0,
         metrics=metrics,
         budget=report_budget_of(config),
-        n_tested=config.evaluation.clients,
+        n_tested=config.evaluation.clients or (MOST_TESTED if len(client_ids) > MOST_TESTED else None),
         seed=config.seed,
         n_workers=n_workers,
     )

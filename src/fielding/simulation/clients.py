@@ -19,7 +19,7 @@ from fielding.federation.evaluation import SCORES, ClientScores
 from fielding.federation.ledger import Costs, Ledger
 from fielding.federation.report_budget import ReportBudget, sample_clients
 from fielding.methods.kinds import ReportsFrom
-from fielding.rng import Hashes, client_key, hashed, stream
+from fielding.rng import Hashes, client_keys, hashed, stream
 from fielding.runtime.observe import Observer
 from fielding.runtime.own_code import Metric, OwnCompute
 from fielding.runtime.runtime import ClientRuntime
@@ -97,7 +97,7 @@ class SimulatedClients:
         self._arrived: SentReports | None = None
         self._in_touch: Counts = np.empty(0, dtype=np.int64)
         self._compute: Compute = trainer if isinstance(trainer, OwnCompute) else Workers(trainer, n_workers)
-        self._keys = np.array([client_key(one) for one in windows.schedule.client_ids], dtype=np.uint64)
+        self._keys = client_keys(windows.schedule.client_ids)
         self.runtime = ClientRuntime(
             windows,
             self._compute,

@@ -26,7 +26,7 @@ from fielding.simulation.hardware import devices_of, read_availability
 from fielding.simulation.own_code import check_own_steps, metrics_of, own_training_of
 from fielding.traces.catalog import CATALOG, Source, entry_named
 from fielding.traces.pool import Pool
-from fielding.traces.sources import NATURAL, check_scenario, check_times, check_window
+from fielding.traces.sources import NATURAL, check_scenario, check_times, check_window, no_times
 from fielding.training.factory import TORCH_ONLY
 
 HARMLESS = {"coordinator.shared_model": POOL}
@@ -52,6 +52,8 @@ def check_config(config: Config, *, source: Source | None = None) -> None:
     elif not Path(trace.file).expanduser().exists():
         raise FileFormatError(f"trace.file is {echo(trace.file)}, but there is no such file; check the path")
     check_window(config.trace)
+    if isinstance(trace.window, str) and _is_pool(trace, source):
+        raise OptionError(no_times(trace, "a pool knows no times, a scenario deals it"))
     check_times(config.trace)
     with mistakes_in("trace"):
         check_spoil(config.trace.spoil)

@@ -18,6 +18,7 @@ from fielding._typing import ClientId, Json, Models
 from fielding._version import __version__
 from fielding.atomic import ScratchFolder
 from fielding.client.privacy.ledger import LEDGER
+from fielding.client.report import row_chunks
 from fielding.config.keys import Config
 from fielding.config.parts import named_parts
 from fielding.config.reader import config_from, config_table, config_text, read_config
@@ -147,7 +148,7 @@ OWN_FILES = "own"  # folder of a run for files that code of the user's own keeps
 
 
 DATA = "data_blake2b"  # key of the manifest: the digest of what clients get
-_HASHED_BYTES = 1 << 28
+_HASHED_BYTES, _HASHED_ROWS = 1 << 28, 1 << 22
 
 
 def recorded_table(config: Config) -> dict[str, Json]:
@@ -195,7 +196,9 @@ def _data_digest(dealt: Dealt) -> str:
     is_reached = schedule.interval < schedule.n_intervals - schedule.n_ahead
     digest = hashlib.blake2b(repr((schedule.client_ids, pool.shape, pool.classes)).encode(), digest_size=16)
     for column in (schedule.client, schedule.interval, schedule.sample, schedule.y, schedule.look):
-        digest.update(np.ascontiguousarray(column[is_reached]).data)
+        for part in row_chunks(column.size, _HASHED_ROWS):
+            rows = column[part][is_reached[part]]
+            digest.update(np.ascontiguousarray(rows, dtype=np.int64 if column is schedule.sample else None).data)
     step = max(1, -(-pool.x.nbytes // _HASHED_BYTES))
     digest.update(np.ascontiguousarray(pool.x[::step]).data)
     return digest.hexdigest()

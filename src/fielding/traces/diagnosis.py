@@ -22,7 +22,7 @@ from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.heterogeneity import spread_within
 from fielding.coordinator.policy import Policy
 from fielding.distance import metric_named
-from fielding.rng import client_key, hashed, stream
+from fielding.rng import client_keys, hashed, stream
 from fielding.traces.histograms import WindowPlan, report_stream
 from fielding.traces.probe_model import Compression, Raw, fit_compression, train_probe
 from fielding.traces.reports import ReportStream
@@ -539,7 +539,7 @@ def pair_cells(
     Returns pairs over time (adjacent intervals of one client), between clients (two clients in the same interval), and
     of a client half of its time apart; of the latter two, no cell is in two pairs.
     """
-    keys = np.array([client_key(client_id) for client_id in trace.client_ids], dtype=np.uint64)
+    keys = client_keys(trace.client_ids)
     is_chosen = np.zeros(keys.size, dtype=np.bool_)
     is_chosen[np.argsort(hashed(0, "compared clients", keys), kind="stable")[:MOST_CLIENTS]] = True
     rows = np.flatnonzero(is_chosen[trace.client] if is_usable is None else is_chosen[trace.client] & is_usable)

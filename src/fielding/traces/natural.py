@@ -6,6 +6,7 @@ from fielding._typing import Counts, Membership
 from fielding.errors import InputError, OptionError, echo
 from fielding.traces.features import may_have_gaps
 from fielding.traces.histograms import WindowPlan
+from fielding.traces.intervals import checked_align, parse_interval
 from fielding.traces.pool import Blocks, Pool, Scaling
 from fielding.traces.schedule import Schedule, sort_schedule
 from fielding.traces.trace import Trace
@@ -43,7 +44,9 @@ def natural_schedule(
     columns = (trace.client, interval, np.arange(trace.n_rows), trace.y, look)
     n_intervals = int(interval.max()) + 1
     concepts = _true_concepts(trace, interval, n_intervals)
-    return pool, sort_schedule(trace.client_ids, n_intervals, columns=columns, concepts=concepts)
+    first = trace.first_times(parse_interval(plan.interval), checked_align(plan.align))[trace.client]
+    last = plan.last_intervals(trace.time, interval, first)
+    return pool, sort_schedule(trace.client_ids, n_intervals, columns=columns, concepts=concepts, last=last)
 
 
 def pool_of(trace: Trace, blocks: Blocks | None = None) -> Pool:
@@ -95,7 +98,7 @@ def needed_intervals(rounds: int, plan: WindowPlan) -> int:
     (3, 4, 4)
     """
     _check_whole("rounds", rounds)
-    return max(plan.n_first, (rounds + plan.window - 1) // plan.gap)
+    return max(plan.n_first, (rounds + plan.lead - 1) // plan.gap)
 
 
 def _check_whole(name: str, value: int) -> None:

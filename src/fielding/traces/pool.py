@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Codes, Counts, Features, Json, Mask, Vector
+from fielding.client.ranges import Positions
 from fielding.errors import InputError
 from fielding.rng import Hashes, hashed
 from fielding.traces.npz_file import Array
@@ -226,7 +227,7 @@ class Pool:
         """Whether a sample has at least two dimensions."""
         return self.x.ndim >= 3
 
-    def features(self, samples: Counts) -> Features:
+    def features(self, samples: Positions) -> Features:
         """Return the scaled features of some samples, a new array of shape ``(n, ...)``."""
         return (self.scaling or Scaling()).apply(np.take(self.x, samples, axis=0))
 

@@ -46,6 +46,9 @@ class Schedule:
     concepts
         The true concept of each client in each interval, for scoring only, shape ``(n_intervals, n_clients)``; None
         where it is not known.
+    last
+        By the end of which interval each row has left the window, where windows go by time, shape ``(n_entries,)``;
+        per client it never falls. None: all rows stay for the same number of intervals.
     n_ahead
         How many intervals at the end no round of the run reaches: models are only tested on them.
     """
@@ -54,11 +57,12 @@ class Schedule:
     n_intervals: int
     client: Codes
     interval: Codes
-    sample: Counts
+    sample: Codes
     y: Codes
     look: npt.NDArray[np.int16]
     looks: tuple[Look, ...] = (AS_IS,)
     concepts: Membership | None = None
+    last: Codes | None = None
     n_ahead: int = 0
 
     def __post_init__(self) -> None:
@@ -68,8 +72,8 @@ class Schedule:
             raise InputError("the schedule deals no samples; at least one is needed")
         if any(column.shape != (n_entries,) for column in (self.interval, self.sample, self.y, self.look)):
             raise InputError("the columns of a schedule differ in length; give one entry of each per row")
-        place = self.client.astype(np.int64) * self.n_intervals + self.interval
-        if (np.diff(place) < 0).any():
+        is_same = self.client[1:] == self.client[:-1]
+        if ((self.client[1:] < self.client[:-1]) | (is_same & (self.interval[1:] < self.interval[:-1]))).any():
             raise InputError("the rows of a schedule are not sorted; sort them by client, then by interval")
         expected = (self.n_intervals, len(self.client_ids))
         if self.concepts is not None and self.concepts.shape != expected:
@@ -88,8 +92,9 @@ def sort_schedule(
     columns: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike, npt.ArrayLike, npt.ArrayLike],
     looks: tuple[Look, ...] = (AS_IS,),
     concepts: Membership | None = None,
+    last: Counts | None = None,
 ) -> Schedule:
-    """Return the schedule of rows in any order; rows of the same client and interval keep theirs.
+    """Return the schedule of rows in any order; rows of the same client and interval keep theirs, or go by ``last``.
 
     ``columns``: client, interval, sample, y and look of each row; the rest as in :class:`Schedule`.
 
@@ -100,17 +105,19 @@ def sort_schedule(
     ([0, 1], [8, 7])
     """
     client, interval, sample, y, look = (np.asarray(column) for column in columns)
-    order = np.argsort(client.astype(np.int64) * n_intervals + interval, kind="stable")
+    place = client.astype(np.int64) * n_intervals + interval
+    order = np.argsort(place, kind="stable") if last is None else np.lexsort((last, place))
     return Schedule(
         client_ids=client_ids,
         n_intervals=n_intervals,
         client=client[order].astype(np.int32),
         interval=interval[order].astype(np.int32),
-        sample=sample[order].astype(np.int64),
+        sample=sample[order].astype(np.int32),
         y=y[order].astype(np.int32),
         look=look[order].astype(np.int16),
         looks=looks,
         concepts=concepts,
+        last=None if last is None else last[order].astype(np.int32),
     )
 
 

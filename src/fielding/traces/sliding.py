@@ -1,15 +1,20 @@
 """Sliding windows by index: the samples are held once, and a window is a range of positions."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from fielding._typing import Codes, Counts, Features, Mask, Matrix
 from fielding.client.arrivals import Arrivals
-from fielding.client.ranges import Ranges
+from fielding.client.ranges import Positions, Ranges
+from fielding.client.report import row_chunks
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import Schedule
+
+_COUNTED_AT_ONCE = 1 << 22
+"""Rows of a schedule."""
 
 
 class SlidingWindows:
@@ -30,7 +35,7 @@ class SlidingWindows:
         self._is_test = is_test = pool.is_test()[schedule.sample]
         self._train, self._test = _Index(schedule, ~is_test), _Index(schedule, is_test)
         # Scenarios draw from a pool with replacement: what some client trained on before is not new to its model.
-        first = np.full(len(pool), schedule.n_intervals, dtype=np.int64)
+        first = np.full(len(pool), schedule.n_intervals, dtype=np.int32)
         np.minimum.at(first, schedule.sample[~is_test], schedule.interval[~is_test])
         self._new = _Index(schedule, is_test | (schedule.interval == first[schedule.sample]))
 
@@ -62,23 +67,29 @@ class SlidingWindows:
     def n_complete(self, round_index: int) -> int:
         """Return how many intervals have come by the start of a round; those of the first window always have."""
         plan = self.plan
-        return min(self.schedule.n_intervals, max(plan.n_first, (plan.window + round_index) // plan.gap))
+        return min(self.schedule.n_intervals, max(plan.n_first, (plan.lead + round_index) // plan.gap))
 
     def visible(self, round_index: int) -> tuple[int, int]:
-        """Return the first interval that a window shows in a round, and the first that has not come yet."""
+        """Return the first interval that a window shows in a round, and the first that has not come yet.
+
+        Of the first one a window by time may show a part alone.
+        """
         stop = self.n_complete(round_index)
         return max(0, stop - self.plan.n_visible), stop
 
     def arrivals(self, interval: int) -> Arrivals:
         """Return the training samples that an interval brings, for the fleet."""
-        rows = self._train.rows_of_interval(interval)
+        rows, _ = self._train.ranges(interval, interval + 1).of(np.arange(self.n_clients))
+        last = self.schedule.last
         return Arrivals(
-            clients=self.schedule.client[rows].astype(np.int64), labels=self.schedule.y[rows].astype(np.int64)
+            clients=self.schedule.client[rows].astype(np.int64),
+            labels=self.schedule.y[rows].astype(np.int64),
+            leave=None if last is None else (last[rows].astype(np.int64) + 1) * self.gap,
         )
 
     def training(self, round_index: int) -> Ranges:
         """Return what each client can train on in a round."""
-        return self._train.ranges(*self.visible(round_index))
+        return self._train.windows(self.n_complete(round_index), self.n_visible)
 
     def training_blocks(self, clients: Counts, blocks: Sequence[Counts]) -> Ranges:
         """Return the training samples of some intervals of clients, whether or not a window still shows them.
@@ -90,7 +101,7 @@ class SlidingWindows:
 
     def testing(self, round_index: int) -> Ranges:
         """Return what each client is tested on in a round: the test samples of its window."""
-        return self._test.ranges(*self.visible(round_index))
+        return self._test.windows(self.n_complete(round_index), self.n_visible)
 
     def newest(self, round_index: int) -> Ranges:
         """Return the test samples of the newest interval."""
@@ -148,7 +159,7 @@ class SlidingWindows:
 
     def rounds(self, rows: Counts) -> Counts:
         """Return the round in which each schedule row came, below 0 before the start."""
-        return (self.intervals(rows) + 1) * self.plan.gap - self.plan.window
+        return (self.intervals(rows) + 1) * self.plan.gap - self.plan.lead
 
     def is_test(self, rows: Counts) -> Mask:
         """Return which schedule rows are for tests alone."""
@@ -193,35 +204,50 @@ class SlidingWindows:
 
 
 class _Index:
-    """Where the kept rows of each client and interval begin."""
+    """Where the kept rows of each client and interval begin, and which of them leave with which interval."""
 
     def __init__(self, schedule: Schedule, keep: Mask) -> None:
-        self._entries = np.flatnonzero(keep)
         self._n_intervals = schedule.n_intervals
-        intervals = schedule.interval[self._entries]
-        place = schedule.client[self._entries].astype(np.int64) * schedule.n_intervals + intervals
-        self._first = np.searchsorted(place, np.arange(schedule.n_clients * schedule.n_intervals + 1))
-        self._by_interval = self._entries[np.argsort(intervals, kind="stable")]
-        self._interval_ends = np.cumsum(np.bincount(intervals, minlength=schedule.n_intervals))
+        kept, n_cells = np.flatnonzero(keep), schedule.n_clients * schedule.n_intervals
+        self._entries: Positions = kept if keep.size >= 2**31 else kept.astype(np.int32)
+        self._first = np.zeros(n_cells + 1, dtype=self._entries.dtype)
+        for part in row_chunks(kept.size, _COUNTED_AT_ONCE):
+            rows = kept[part]
+            place = schedule.client[rows].astype(np.int64) * schedule.n_intervals + schedule.interval[rows]
+            first, end = int(place[0]), int(place[-1]) + 1  # rows are sorted by them
+            self._first[first + 1 : end + 1] += np.bincount(place - first).astype(self._first.dtype)
+        np.cumsum(self._first, out=self._first)
+        self._until: Counts | None = None  # where windows go by time: when each row leaves, beside its client
+        if schedule.last is not None:  # rows that leave after the last interval leave together
+            until = np.minimum(schedule.last[kept], schedule.n_intervals)
+            self._until = schedule.client[kept].astype(np.int64) * (schedule.n_intervals + 1) + until
+
+    def windows(self, stop: int, n_visible: int) -> Ranges:
+        """Return the rows that have come with the first ``stop`` intervals and have not left.
+
+        They leave after ``n_visible`` intervals, unless windows go by time.
+        """
+        windows = self.ranges(max(0, stop - n_visible), stop)
+        if self._until is None:
+            return windows
+        clients = np.arange(windows.start.size)
+        return replace(windows, start=np.searchsorted(self._until, clients * (self._n_intervals + 1) + stop))
 
     def ranges(self, first: int, stop: int) -> Ranges:
         """Return the windows from one interval up to, not including, another."""
         starts = np.arange(0, self._first.size - 1, self._n_intervals)
-        return Ranges(start=self._first[starts + first], stop=self._first[starts + stop], entries=self._entries)
+        return self._between(starts + first, starts + stop)
 
     def blocks(self, clients: Counts, blocks: Sequence[Counts]) -> Ranges:
         """Return the rows of some intervals of clients, one range per client."""
         n_blocks = np.array([block.size for block in blocks], dtype=np.int64)
         intervals = np.concatenate([np.empty(0, dtype=np.int64), *blocks]).astype(np.int64)
         place = np.repeat(clients.astype(np.int64) * self._n_intervals, n_blocks) + intervals
-        pieces = Ranges(start=self._first[place], stop=self._first[place + 1], entries=self._entries)
-        entries, sizes = pieces.of(np.arange(place.size))
+        entries, sizes = self._between(place, place + 1).of(np.arange(place.size))
         of_job = np.bincount(np.repeat(np.arange(clients.size), n_blocks), weights=sizes, minlength=clients.size)
         stop = np.cumsum(of_job.astype(np.int64))
         return Ranges(start=stop - of_job.astype(np.int64), stop=stop, entries=entries)
 
-    def rows_of_interval(self, interval: int) -> Counts:
-        """Return the schedule rows of one interval, by client."""
-        end = self._interval_ends[interval]
-        start = self._interval_ends[interval - 1] if interval else 0
-        return self._by_interval[start:end]
+    def _between(self, first: Counts, stop: Counts) -> Ranges:
+        start, end = (self._first[places].astype(np.int64) for places in (first, stop))
+        return Ranges(start=start, stop=end, entries=self._entries)

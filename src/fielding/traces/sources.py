@@ -22,7 +22,7 @@ from fielding.traces.catalog import (
 )
 from fielding.traces.csv_table import sort_ids
 from fielding.traces.features import InputColumn, describe_columns
-from fielding.traces.histograms import WindowPlan
+from fielding.traces.histograms import WindowPlan, window_seconds
 from fielding.traces.images import Decoding, ImageSpec, image_folder, image_index, is_image_list
 from fielding.traces.importers import Columns, OnNote, feature_names, header_of, ignore_note, import_samples
 from fielding.traces.intervals import BY_SAMPLE, checked_align, parse_block, parse_interval, parse_span
@@ -89,12 +89,15 @@ def deal_samples(
         raise OptionError(f"trace.name: {error}") from None
     check_times(section)
     defaults = known or NaturalDefaults()
-    plan = WindowPlan(
-        interval=section.interval or defaults.interval,
-        gap=section.gap,
-        window=section.window,
-        align=section.align or defaults.align,
-    )
+    try:
+        plan = WindowPlan(
+            interval=section.interval or defaults.interval,
+            gap=section.gap,
+            window=section.window,
+            align=section.align or defaults.align,
+        )
+    except OptionError as error:
+        raise OptionError(f"trace.{error}") from None
     if source is None:
         check_columns(section)
     notes: list[str] = []
@@ -111,6 +114,8 @@ def deal_samples(
         if section.standardize:
             return replace(dealt, pool=standardize(dealt.pool, first_samples(dealt)))
     else:
+        if plan.seconds is not None:
+            raise OptionError(no_times(section, f"{section.file or section.name} knows no times"))
         n_intervals = needed_intervals(rounds, plan)
         dealt = _deal_scenario(opened, section, plan, n_intervals, seed=seed)
         columns = opened.columns if isinstance(opened, Trace) else ()
@@ -131,9 +136,23 @@ def first_samples(dealt: Dealt) -> Counts:
 
 
 def check_window(section: TraceSection) -> None:
-    """Raise if data leave the window before others arrive."""
-    if section.window < section.gap:
+    """Raise if data leave the window before others arrive, or a window goes by time where there is none."""
+    if isinstance(section.window, str):
+        try:
+            window_seconds(section.window)
+        except OptionError as error:
+            raise OptionError(f"trace.{error}") from None
+        if section.scenario not in (None, NATURAL):
+            raise OptionError(no_times(section, f"scenario {section.scenario} deals samples by rounds"))
+        if section.shared:
+            raise OptionError(no_times(section, "trace.shared deals samples by rounds"))
+    elif section.window < section.gap:
         raise OptionError(f"trace.window is {section.window}; it must be at least trace.gap, which is {section.gap}")
+
+
+def no_times(section: TraceSection, why: str) -> str:
+    """Return in a line that a window cannot go by time."""
+    return f"trace.window is {echo(section.window)}, a length of time, but {why}; give a whole number of rounds"
 
 
 def check_times(section: TraceSection) -> None:
@@ -367,4 +386,5 @@ def without_samples(dealt: Dealt, samples: Counts) -> Dealt:
     """Take some samples of the pool away from all clients."""
     kept = np.flatnonzero(~np.isin(dealt.schedule.sample, samples))
     columns = {name: getattr(dealt.schedule, name)[kept] for name in ("client", "interval", "sample", "y", "look")}
-    return replace(dealt, schedule=replace(dealt.schedule, **columns))
+    last = dealt.schedule.last
+    return replace(dealt, schedule=replace(dealt.schedule, **columns, last=None if last is None else last[kept]))

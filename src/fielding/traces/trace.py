@@ -11,7 +11,7 @@ import numpy as np
 from fielding._typing import ClientId, Codes, Counts, Mask, Vector
 from fielding.client.report import checked_ids, id_order
 from fielding.errors import FileFormatError, InputError, OptionError, echo
-from fielding.rng import client_key
+from fielding.rng import client_keys
 from fielding.traces.csv_table import encode_ids, id_array, plain_numbers, text_names, whole_numbers
 from fielding.traces.features import InputColumn, columns_from, columns_record
 from fielding.traces.intervals import (
@@ -300,7 +300,7 @@ class Trace:
         index = np.floor(self.time / length)
         if not float(np.abs(index).max()) < MOST_BLOCKS:
             raise InputError(f"the times reach {float(np.abs(self.time).max()):g}; give a block longer than {length:g}")
-        keys = np.array([client_key(one) for one in self.client_ids], dtype=np.uint64)
+        keys = client_keys(self.client_ids)
         return Blocks(owner=keys[self.client], index=index.astype(np.int64), fold=fold)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fielding._typing import Models
+from fielding._typing import Counts, Models, Vector
 from fielding.client.drift import Always, AnyChange, Chi2, DriftTest, Never, Periodic, Threshold
 from fielding.client.drift.detectors import DriftDetector, KindDetector, SampleDetector, VectorDetector
 from fielding.client.drift.predictions import ErrorRate
@@ -36,7 +36,13 @@ from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.trainer import LearningRate
 
 N_CLIENTS, N_INTERVALS, N_CLASSES, SEED = 4, 8, 3, 11
-PLANS = [WindowPlan(gap=1, window=2), WindowPlan(gap=2, window=4), WindowPlan(gap=2, window=5)]
+PLANS = [
+    WindowPlan(gap=1, window=2),
+    WindowPlan(gap=2, window=4),
+    WindowPlan(gap=2, window=5),
+    WindowPlan(interval="1d", gap=1, window="60h"),
+]
+DAY = 86_400.0
 TESTS: list[DriftTest] = [AnyChange(), Chi2(min_fresh=3, alpha=0.2), Threshold(), Never(), Always(), Periodic(rounds=4)]
 TRAINER = trainer_for(ModelRequest(name="mlp", hidden=6, input_shape=(4,), n_classes=N_CLASSES))
 RULE = LocalRule(n_steps=1, batch_size=2, rate=LearningRate(initial=0.1))
@@ -74,7 +80,13 @@ def drifting_windows(plan: WindowPlan) -> SlidingWindows:
     pool = Pool(x=x, y=y.astype(np.int32), classes=("a", "b", "c"))
     ids = tuple(f"client-{at}" for at in range(N_CLIENTS))
     columns = (client_of, interval_of, np.arange(y.size), y, np.zeros(y.size))
-    return SlidingWindows(pool, sort_schedule(ids, N_INTERVALS, columns=columns), plan)
+    last = plan.last_intervals(sample_times(interval_of), interval_of, np.zeros(y.size))
+    return SlidingWindows(pool, sort_schedule(ids, N_INTERVALS, columns=columns, last=last), plan)
+
+
+def sample_times(interval_of: Counts) -> Vector:
+    """Return when each sample of the pool was taken, in some order within its interval."""
+    return DAY * (interval_of + np.random.default_rng(6).permutation(interval_of.size) / interval_of.size)
 
 
 def simulated(windows: SlidingWindows, case: DriftTest | str, model: Models) -> SimulatedClients:
@@ -108,7 +120,8 @@ def rule_for(plan: WindowPlan, case: DriftTest | str) -> DeviceRule:
         max_rounds=plan.n_visible * plan.gap,
         drift_test=AnyChange() if isinstance(case, str) else case,
         gap=plan.gap,
-        phase=plan.window,
+        phase=plan.lead,
+        window_ms=None if plan.seconds is None else round(plan.seconds * 1000),
     )
     if not isinstance(case, str):
         return rule
@@ -121,6 +134,9 @@ class Deployed:
 
     def __init__(self, windows: SlidingWindows, case: DriftTest | str, model: Models, folder: Path) -> None:
         self._windows, self._folder, self._rule = windows, folder, rule_for(windows.plan, case)
+        by_sample = np.empty(len(windows.pool), dtype=np.int64)
+        by_sample[windows.schedule.sample] = windows.schedule.interval
+        self._times = sample_times(by_sample)
         representation = self._rule.representation or LabelShares()
         self._sharing = Sharing(representation, layout=TRAINER.layout, work=WORK, model=model)
         self._sharing.grow(N_CLIENTS)
@@ -130,17 +146,21 @@ class Deployed:
         """Return a device as a new process has it."""
         schedule, plan = self._windows.schedule, self._windows.plan
         rows = np.flatnonzero(schedule.client == client)
-        arrivals = (schedule.interval[rows].astype(np.int64) + 1) * plan.gap - plan.window
+        arrivals = (schedule.interval[rows].astype(np.int64) + 1) * plan.gap - plan.lead
+        times = self._times[schedule.sample[rows]]
 
         def load(node: DeviceNode, round_index: int) -> Samples:
             since = -(10**6) if node.since is None else node.since
             is_new = (arrivals > since) & (arrivals <= round_index)
             x, y = self._windows.gather(rows[is_new])
             is_test = self._windows.pool.is_test()[schedule.sample[rows[is_new]]]
-            return Samples(x, y, is_test=is_test, rounds=arrivals[is_new])
+            return Samples(x, y, is_test=is_test, rounds=arrivals[is_new], times=times[is_new])
+
+        def clock(_node: DeviceNode, round_index: int) -> float:
+            return DAY * self._windows.n_complete(round_index)
 
         node = DeviceNode(partition=client, config={}, folder=self._folder / str(client))
-        return Device(node, self._rule, OwnCode(load_data=load))
+        return Device(node, self._rule, OwnCode(load_data=load, clock=clock))
 
     def described(self, round_index: int, *, is_lost: bool = False) -> Told:
         """Return the reports of a round; those that are lost are not confirmed."""

@@ -49,6 +49,7 @@ def kept_rows(file: list[int], row: list[int]) -> Kept:
         row=np.array(row, np.int64),
         key=np.zeros(n, dtype="S1"),
         target=np.full(n, np.nan),
+        moment=np.zeros(n, np.int64),
     )
 
 

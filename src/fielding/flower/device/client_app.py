@@ -16,7 +16,7 @@ from fielding.flower.device.delivered import OnModel
 from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import ModelFactory, OwnCode
 from fielding.flower.device.rule import rule_from
-from fielding.flower.device.samples import Describe, LoadData
+from fielding.flower.device.samples import Clock, Describe, LoadData
 from fielding.flower.device.state import forget_runs
 from fielding.flower.wire.messages import (
     AGREEMENTS,
@@ -52,6 +52,7 @@ def client_app(
     embed: Embed | None = None,
     metrics: Mapping[str, Metric] | None = None,
     on_model: OnModel | None = None,
+    clock: Clock | None = None,
     mods: "Sequence[Mod] | None" = None,
 ) -> "ClientApp":
     """Return a Flower ClientApp around the user's own code.
@@ -90,6 +91,9 @@ def client_app(
         cluster's, another cluster, or other weights of its experts. Arrays by name, and
         :class:`~fielding.flower.device.delivered.ModelInfo`. If it raises, the version before goes on serving. The
         model is on disk by then; :func:`fielding.flower.served` predicts with it.
+    clock
+        ``clock(node, round_index)`` returns the time, unix seconds, in place of the device's clock: for recorded
+        samples, where ``trace.window`` is a length of time.
     mods
         Mods of Flower around training, such as ``LocalDpMod``: they see the model of the order and the one that goes
         back, each as one flat array ``model``, and nothing of tests and questions.
@@ -113,6 +117,7 @@ def client_app(
         embed=embed,
         metrics=metrics or {},
         on_model=on_model,
+        clock=clock,
     )
     own.check("client_app")
     check_metric_names(own.metrics, "metrics of client_app")

@@ -1,5 +1,6 @@
 """A device: a runtime of one client with files, whose answers may be asked for twice."""
 
+import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -32,9 +33,8 @@ from fielding.flower.device.observe import (
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.rule import DeviceRule
 from fielding.flower.device.sample_files import DamagedSamplesError, SampleFiles
-from fielding.flower.device.samples import FARTHEST, IN_APP, NOTHING, Kept, checked_samples
+from fielding.flower.device.samples import FARTHEST, IN_APP, LATEST_S, LOG, NOTHING, Kept, checked_samples
 from fielding.flower.device.state import (
-    LOG,
     MEMORY,
     STATE,
     DeviceState,
@@ -164,31 +164,11 @@ class Device:
         )
         if state is not None and not (is_new or is_behind or has_new_model):
             return state
-        known, files = (NOTHING, SampleFiles(here.folder)) if state is None else (state.kept, state.files)
-        n_taken, since = (0, None) if state is None else (state.n_taken, state.round_index)
         now = order.round_index if state is None or is_new else state.round_index
-        coming = NOTHING
-        if is_new:
-            given = self._own.load_data(replace(here, since=since), now)
-            file = len(files.arrays) if self._own.dataset is None else IN_APP
-            coming, x = checked_samples(
-                given,
-                n_classes=rule.n_classes,
-                now=now,
-                since=since,
-                n_taken=n_taken,
-                file=file,
-                is_own=self._own.train is not None,
-            )
-            if coming.y.size and file == IN_APP:
-                self._references.check(coming.row, coming.key)
-            elif coming.y.size:
-                files = files.add(x)
-        before = -FARTHEST if state is None else state.first + rule.max_rounds - 1  # time must not run backwards
-        clock = max(rule.last_tick(now), *coming.rounds[-1:].tolist(), before)
-        everything, first = known.join(coming), clock - rule.max_rounds + 1
+        known, coming, files, clock = self._take_in(here, state, now, is_new=is_new)
+        everything, first = known.join(coming), clock - rule.length + 1
         experts = {} if state is None else self._judge_experts(here, order, state, coming, files, first)
-        is_kept = is_recent = everything.rounds >= first - rule.memory_rounds
+        is_kept = is_recent = (everything.moment >= first) | (everything.rounds > self._last_left(now, first))
         if state is None or not is_recent.all():
             memory = read_memory(here.folder)
             if state is None and memory.rehearsal:  # its places are those of samples that were lost
@@ -197,7 +177,7 @@ class Device:
             # Samples that rehearsal remembers stay; their rows are places among all that ever came.
             is_kept = is_recent | np.isin(everything.places, memory.rehearsal.get("rehearsal.memory_row", ME[:0]))
         store = self._store(everything.some(is_kept), files, first=first)
-        observer = self._observer(here, order, shared, store)
+        observer = self._observer(here, order, shared, store, clock)
         try:
             if state is not None:
                 observer.resume(state.monitor)
@@ -217,7 +197,7 @@ class Device:
             monitor=observer.state(),
             report=last,
             first=first,
-            n_taken=n_taken + coming.y.size,
+            n_taken=(0 if state is None else state.n_taken) + coming.y.size,
             experts=experts,
         )
         if has_changed(state, after):
@@ -225,6 +205,61 @@ class Device:
             after = replace(after, files=files, kept=kept)
             write_state(here.folder, after, state)
         return after
+
+    def _take_in(
+        self, here: DeviceNode, state: DeviceState | None, now: int, *, is_new: bool
+    ) -> tuple[Kept, Kept, SampleFiles, int]:
+        """Return the samples that are known, those that come, where their features are, and the clock of the window."""
+        rule, since, n_taken = self.rule, None, 0
+        known, files, left = NOTHING, SampleFiles(here.folder), -FARTHEST  # the window began after this moment
+        if state is not None:
+            known, files, since, n_taken, left = (
+                state.kept,
+                state.files,
+                state.round_index,
+                state.n_taken,
+                state.first - 1,
+            )
+        clock = newest = None
+        if rule.window_ms is not None:
+            clock = self._milliseconds(replace(here, since=since), now)
+            known = replace(known, moment=np.minimum(known.moment, clock))  # a clock that was ahead was set
+            newest = min(clock, max([left, *known.moment[-1:].tolist()]))
+        coming = NOTHING
+        if is_new:
+            given = self._own.load_data(replace(here, since=since), now)
+            file = len(files.arrays) if self._own.dataset is None else IN_APP
+            coming, x = checked_samples(
+                given,
+                n_classes=rule.n_classes,
+                now=now,
+                since=since,
+                n_taken=n_taken,
+                file=file,
+                is_own=self._own.train is not None,
+                clock=clock,
+                newest=newest,
+            )
+            if coming.y.size and file == IN_APP:
+                self._references.check(coming.row, coming.key)
+            elif coming.y.size:
+                files = files.add(x)
+        if clock is None:  # it counts rounds, and must not run backwards
+            before = -FARTHEST if state is None else left + rule.length
+            clock = max(rule.last_tick(now), *coming.rounds[-1:].tolist(), before)
+        return known, coming, files, clock
+
+    def _last_left(self, now: int, first: int) -> int:
+        """Return the last round of which no samples are kept for methods that ask for some of long ago."""
+        start = first if self.rule.window_ms is None else now + 1
+        return start - self.rule.memory_rounds - 1
+
+    def _milliseconds(self, here: DeviceNode, now: int) -> int:
+        """Return the time, milliseconds: by the device's clock, which its samples are stamped by, or the app's own."""
+        seconds = time.time() if self._own.clock is None else float(self._own.clock(here, now))
+        if not abs(seconds) < LATEST_S:
+            raise InputError(f"clock of client_app gave {seconds:g}, which is no date in unix seconds")
+        return round(seconds * 1000)
 
     def _widened(self, report: Report | None) -> Report | None:
         """Return a report that may be older than the class list with a share of zero for each class that came later."""
@@ -247,10 +282,10 @@ class Device:
     ) -> Mapping[str, npt.NDArray[np.generic]]:
         """Return what the device knows of its experts after they predicted the samples that came.
 
-        Samples before round ``first`` leave the window then.
+        Samples from before the moment ``first`` leave the window then.
         """
         new, known = coming.training(), state.window().training()
-        n_left = int((known.rounds < first).sum() + (new.rounds < first).sum())
+        n_left = int((known.moment < first).sum() + (new.moment < first).sum())
         held = self._read_served(here, order) if known.y.size and (new.y.size or n_left) else None
         if held is None or held.served is None:
             return state.experts
@@ -266,7 +301,9 @@ class Device:
         runtime.experts.keep(before, Ranges(start=np.array([n_left]), stop=np.array([both.size]), entries=both))
         return runtime.experts.own_arrays()
 
-    def _observer(self, here: DeviceNode, order: Order, shared: HeldModel | None, store: DeviceStore) -> DeviceObserver:
+    def _observer(
+        self, here: DeviceNode, order: Order, shared: HeldModel | None, store: DeviceStore, clock: int
+    ) -> DeviceObserver:
         compute = None
         if self.rule.needs_model and shared is not None and store.kept.y.size:
             compute = self.runtime(shared.layout, shared.work, store, seed=order.seed).compute
@@ -285,7 +322,8 @@ class Device:
                 self.rule, store, shared=shared, compute=compute, ledger=ledger, noise_of=self._noise_of
             )
         if self.rule.detector is None:
-            return LabelMonitor(self.rule, store, self._own.describe)
+            by_time = clock if self.rule.window_ms is not None else None
+            return LabelMonitor(self.rule, store, self._own.describe, clock=by_time)
 
         def errors(rows: Counts) -> Vector:
             """Return where the model that served this device before the order errs on rows; NaN without one."""

@@ -33,7 +33,8 @@ class DeviceObserver(Protocol):
     def observe(self, round_index: int, clock: int, new: Kept) -> Report | None:
         """Take in a round, and return the report that is due, without its number; None if there is nothing to tell.
 
-        ``clock``: when the window moved last, because its clock ticked or samples came. ``new``: training samples.
+        ``clock``: when the window moved last, because its clock ticked or samples came; the time now, if it goes by
+        time. ``new``: training samples.
         """
         ...
 
@@ -49,12 +50,16 @@ class DeviceObserver(Protocol):
 class LabelMonitor:
     """Judges drift by labels, and describes windows by them or by code of the user's own.
 
-    ``describe`` replaces what the rule says of a window; None: it does not.
+    ``describe`` replaces what the rule says of a window; None: it does not. ``clock``: the time now, if the window goes
+    by time.
     """
 
-    def __init__(self, rule: DeviceRule, store: DeviceStore, describe: Describe | None) -> None:
+    def __init__(
+        self, rule: DeviceRule, store: DeviceStore, describe: Describe | None, *, clock: int | None = None
+    ) -> None:
         self._rule, self._store, self._describe, self._is_lost = rule, store, describe, False
-        window = Window(max_rounds=rule.max_rounds)
+        self._clock = clock
+        window = Window(max_rounds=rule.length)
         self._monitor = Monitor("device", rule.n_classes, drift_test=rule.drift_test, window=window)
 
     def report_again(self) -> None:
@@ -67,10 +72,16 @@ class LabelMonitor:
         if not (self._is_lost or self._rule.is_asked(round_index, new.y.size)):
             return None
         due: ClientReport | None = None
-        for moment in sorted({*new.rounds.tolist(), clock}):
+        is_timed = self._rule.window_ms is not None
+        last = max([self._rule.last_tick(round_index), *new.rounds[-1:].tolist()]) if is_timed else clock
+        for moment in sorted({*new.rounds.tolist(), last}):
             if due is not None:
                 self._monitor.report_again()  # a report that fell due while samples were handed in tells all of them
-            due = self._monitor.observe(new.y[new.rounds == moment], moment) or due
+            these = new.rounds == moment
+            came = new.moment[these] if is_timed else None
+            # In rounds that it was not asked in, it was as late as its samples are.
+            now = None if came is None else clock if moment == last else int(came[-1])
+            due = self._monitor.observe(new.y[these], moment, clock=now, came=came) or due
         if due is None:
             return None
         vector = np.asarray(due.representation, dtype=np.float32)
@@ -91,7 +102,15 @@ class LabelMonitor:
 
     def resume(self, arrays: Arrays) -> None:
         """Take over what a monitor knew."""
-        self._monitor.restore(arrays)
+        self._monitor.restore(arrays if self._clock is None else turned_back(arrays, self._clock))
+
+
+def turned_back(arrays: Arrays, clock: int) -> Arrays:
+    """Return the state of a monitor whose window goes by time, with nothing in it from later than the clock."""
+    later = {name: np.minimum(arrays[name], clock) for name in ("window.rounds",) if name in arrays}
+    if (moment := arrays.get("window.moment")) is not None and moment.size == 2:
+        later["window.moment"] = np.array([moment[0], min(moment[1], clock)], dtype=np.int64)
+    return {**arrays, **later}
 
 
 class ModelObserver:

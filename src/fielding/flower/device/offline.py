@@ -72,6 +72,7 @@ class ServedModel:
             row=np.arange(n_asked),
             key=np.zeros(n_asked, dtype="S1"),
             target=np.full(n_asked, np.nan),
+            moment=np.full(n_asked, state.first - 1),
         )
         store = self._store(state.kept.join(asked), state.files.beside(x))
         runtime = self._device.runtime(held.layout, held.work, store, seed=0, state=state, served=held.served)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from fielding.flower.device.dataset import OpenDataset
 from fielding.flower.device.delivered import OnModel
-from fielding.flower.device.samples import Describe, LoadData
+from fielding.flower.device.samples import Clock, Describe, LoadData
 from fielding.runtime.own_code import Metric, OwnTraining
 
 ModelFactory = Callable[..., object]  # makes a torch module: factory(input_shape=..., n_classes=...)
@@ -24,3 +24,4 @@ class OwnCode(OwnTraining):
     model: ModelFactory | None = None
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     on_model: OnModel | None = None
+    clock: Clock | None = None

@@ -27,7 +27,7 @@ class DeviceRule:
     Parameters
     ----------
     max_rounds
-        How many rounds a sample stays in the window, that of its arrival included.
+        How many rounds a sample stays in the window, that of its arrival included; with ``window_ms`` about so many.
     drift_test
         When the device reports again.
     representation
@@ -45,6 +45,8 @@ class DeviceRule:
     privacy
         What reports tell of a sample at most, and when they go out, in place of drift test and detector; None: reports
         are exact.
+    window_ms
+        How long a sample stays in the window after its time, milliseconds; None: that is counted in rounds.
     """
 
     n_classes: int
@@ -57,6 +59,12 @@ class DeviceRule:
     detector: DriftDetector | None = None
     needs_model: bool = False
     privacy: "PrivacyRule | None" = None
+    window_ms: int | None = None
+
+    @property
+    def length(self) -> int:
+        """How long a sample stays in the window, that of its own moment included: rounds, or milliseconds."""
+        return self.max_rounds if self.window_ms is None else self.window_ms + 1
 
     @property
     def needs_errors(self) -> bool:
@@ -101,6 +109,7 @@ class ObserveRecord(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unk
     """A :class:`DeviceRule` as it travels; ``describing`` is the record of a ``ReportRule``.
 
     ``privacy`` is that of a ``PrivacyRule``. A device that knows of none refuses the order: it would report exactly.
+    So it is with ``window_ms``.
     """
 
     classes: Annotated[int, Meta(ge=1, lt=2**31)]
@@ -110,6 +119,7 @@ class ObserveRecord(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unk
     phase: Annotated[int, Meta(ge=0, lt=2**31)] = 0
     memory_rounds: Annotated[int, Meta(ge=0, lt=2**31)] = 0
     privacy: dict[str, Any] | None = None
+    window_ms: Annotated[int, Meta(ge=1, lt=2**53)] | None = None
 
 
 def rule_from(record: Mapping[str, Json]) -> DeviceRule:
@@ -137,6 +147,7 @@ def rule_from(record: Mapping[str, Json]) -> DeviceRule:
         phase=found.phase,
         memory_rounds=found.memory_rounds,
         privacy=None if found.privacy is None else _privacy_from(found.privacy),
+        window_ms=found.window_ms,
     )
     return rule_with(rule, report_rule)
 

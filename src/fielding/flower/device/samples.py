@@ -1,5 +1,6 @@
 """The samples of a device: as ``load_data`` gives them, checked, and what is kept of each beside its features."""
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -11,16 +12,21 @@ import numpy.typing as npt
 from fielding._typing import Codes, Counts, Floats, Mask, Vector
 from fielding.client.arrivals import checked_column
 from fielding.errors import CheckpointError, InputError
+from fielding.flower.wire.orders import CLOCK_S
 from fielding.runtime.own_code import DeviceNode, Samples
 
 TEST_SHARE = 0.2  # share of samples that are tested on and never trained on, unless load_data says which
 IN_APP = -1  # file of samples whose features stay in the app
 LONGEST_KEY = 200  # bytes of the key of a sample in the app
+LATEST_S = 1e11  # unix seconds beyond this (year 5138) are no dates but mistakes
 FARTHEST = 2**31  # rounds before the start beyond this are mistakes
 _PIECE = 1 << 20  # bytes of samples that are looked at together
+LOG = logging.getLogger("fielding.flower")  # shows in the log of the node
 
 LoadData: TypeAlias = Callable[[DeviceNode, int], Samples | None]
 """Returns the samples that came after round ``node.since``, up to a round; may be asked again for the same ones."""
+Clock: TypeAlias = Callable[[DeviceNode, int], float]
+"""Returns the time in a round, unix seconds."""
 Describe: TypeAlias = Callable[[Samples, int], Floats]
 """Returns what stands for a window of training samples, shape ``(n_features,)``; the number is that of classes."""
 
@@ -32,7 +38,8 @@ class Kept:
     ``places``: of each among all samples that ever came to the device, rising; ``file`` and ``row``: where its features
     are (:class:`~fielding.flower.device.sample_files.SampleFiles`), or ``IN_APP`` and its position in the dataset of
     the app, or 0 if it has a ``key`` there (UTF-8; else empty). ``target``: its label where labels are numbers, not
-    classes; else NaN. The rest as in :class:`Samples`.
+    classes; else NaN. ``moment``: from when it is, for the window: its round, or where that goes by time its
+    milliseconds; never falling. The rest as in :class:`Samples`.
     """
 
     y: Codes
@@ -43,6 +50,7 @@ class Kept:
     row: Counts
     key: npt.NDArray[np.bytes_]
     target: Vector
+    moment: Counts
 
     @property
     def has_targets(self) -> bool:
@@ -79,7 +87,11 @@ class Kept:
         columns = self._columns()
         keys = np.ascontiguousarray(self.key)
         columns["key"] = keys.view(np.uint8).reshape(keys.size, keys.dtype.itemsize) if keys.size else _NO_KEYS
-        is_used = {"key": bool((self.key != b"").any()), "target": self.has_targets}
+        is_used = {
+            "key": bool((self.key != b"").any()),
+            "target": self.has_targets,
+            "moment": not np.array_equal(self.moment, self.rounds),
+        }
         return {f"kept.{name}": column for name, column in columns.items() if is_used.get(name, True)}
 
 
@@ -92,6 +104,7 @@ NOTHING = Kept(
     row=np.empty(0, dtype=np.int64),
     key=np.empty(0, dtype="S1"),
     target=np.empty(0),
+    moment=np.empty(0, dtype=np.int64),
 )
 """No samples."""
 _NO_KEYS = np.empty((0, 1), dtype=np.uint8)
@@ -114,6 +127,8 @@ def kept_from(arrays: Mapping[str, npt.NDArray[np.generic]], n_rows: Counts) -> 
         found["key"] = np.ascontiguousarray(keys).view(f"S{keys.shape[1]}")[:, 0]
     if (targets := arrays.get("kept.target")) is not None:
         found["target"] = targets.astype(np.float64)
+    if (moments := arrays.get("kept.moment", arrays.get("kept.rounds"))) is not None:
+        found["moment"] = moments.astype(np.int64)
     for name, none in NOTHING.arrays().items():
         array = arrays.get(name)
         if array is None or array.dtype != none.dtype or array.ndim != 1:
@@ -138,12 +153,16 @@ def checked_samples(
     n_taken: int = 0,
     file: int = 0,
     is_own: bool = False,
+    clock: int | None = None,
+    newest: int | None = None,
 ) -> tuple[Kept, npt.NDArray[np.generic]]:
     """Return samples that load_data gave, in the order of their rounds, and their features, or raise.
 
     ``n_taken`` came before these, and their features go to ``file``; with ``IN_APP`` load_data gives positions or keys.
     A round that is given late counts as the one after ``since``, which is that of the samples before. ``is_own``:
-    whether the app's own code trains, so that labels may be numbers: then there is one class.
+    whether the app's own code trains, so that labels may be numbers: then there is one class. ``clock``: the time now,
+    milliseconds, where windows go by time. A sample from later counts as from now, one that is older than those that
+    came before it, the ``newest`` of which is given, as from then.
 
     Examples
     --------
@@ -170,9 +189,11 @@ def checked_samples(
         targets = np.full(y.size, np.nan)
     x = checked_references(samples.x, y.size) if file == IN_APP else checked_features(samples.x, y.size)
     rounds = _rounds(samples.rounds, y.size, now=now, since=since)
+    moment = rounds if clock is None else _milliseconds(samples.times, y.size, clock)
     is_test = choose_test_samples(samples.is_test, x)
-    order = np.argsort(rounds, kind="stable")
-    is_sorted = bool((np.diff(rounds) >= 0).all())
+    order = np.lexsort((moment, rounds))
+    is_sorted = bool((np.diff(order) >= 0).all())
+    moment = np.maximum.accumulate(moment[order])
     x = x if is_sorted else x[order]
     has_keys = file == IN_APP and x.dtype.kind == "S"
     positions = x if file == IN_APP and not has_keys else np.zeros(y.size) if has_keys else np.arange(y.size)
@@ -185,8 +206,27 @@ def checked_samples(
         row=positions.astype(np.int64),
         key=x.astype(np.bytes_) if has_keys else np.zeros(y.size, dtype="S1"),
         target=targets.astype(np.float64)[order],
+        moment=moment if newest is None else np.maximum(moment, newest),
     )
     return kept, x
+
+
+def _milliseconds(given: npt.ArrayLike | None, n_samples: int, clock: int) -> Counts:
+    """Return the times of samples, none later than the clock; one that is far ahead of it is told."""
+    if given is None:
+        raise InputError(
+            "load_data gave samples without times, but trace.window is a length of time; return Samples(x, y, "
+            "times=...) in unix seconds, or give trace.window in rounds"
+        )
+    times = np.asarray(given)
+    if times.shape != (n_samples,) or (n_samples and times.dtype.kind not in "iuf"):
+        raise InputError(f"times of load_data have shape {times.shape}; give unix seconds for each of {n_samples}")
+    if n_samples and not np.abs(times).max() < LATEST_S:  # also if one of them is NaN
+        raise InputError("times of load_data hold numbers that are no dates in unix seconds; give seconds since 1970")
+    moments = np.rint(times.astype(np.float64) * 1000).astype(np.int64)
+    if n_samples and (ahead := moments.max() - clock) > CLOCK_S * 1000:
+        LOG.warning("samples are from up to %.0f s ahead of the clock: they count as from now", ahead / 1000)
+    return np.minimum(moments, clock)
 
 
 def _rounds(given: npt.ArrayLike | None, n_samples: int, *, now: int, since: int | None) -> Counts:

@@ -1,7 +1,6 @@
 """What a device remembers between messages: files that are there whole or not at all, apart for every run."""
 
 import contextlib
-import logging
 import os
 import re
 import shutil
@@ -22,7 +21,7 @@ from fielding.atomic import PRIVATE_FOLDER, make_private
 from fielding.errors import CheckpointError, OutputError
 from fielding.federation.clients import Updates
 from fielding.flower.device.sample_files import PREFIX, SampleFiles, open_files
-from fielding.flower.device.samples import FARTHEST, Kept, kept_from
+from fielding.flower.device.samples import FARTHEST, LOG, Kept, kept_from
 from fielding.flower.wire.messages import checked_layout, order_parts
 from fielding.flower.wire.orders import (
     NO_REPORT,
@@ -48,7 +47,6 @@ _SCRATCH, _OLDEST_SCRATCH_S = re.compile(r"\..*\.(\d+)\.tmp"), 3600.0
 """Names of files that are being written, with the process that does; none of them takes as long."""
 _RUN, _HEARD_S = re.compile(r"[0-9a-f]{16}"), 24 * 3600.0
 """Names of folders of runs, and how often a message is noted there, seconds."""
-LOG = logging.getLogger("fielding.flower")  # shows in the log of the node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -56,8 +54,8 @@ class DeviceState:
     """What a device knows after it took in the samples of a round.
 
     ``round_index``: of the last samples. ``kept``: samples for training and for tests, whose features are in ``files``;
-    those before round ``first`` have left the window. ``monitor``: the state of the observer. ``n_taken``: samples that
-    ever came, those thrown away among them. ``experts``: what the device knows of its experts.
+    those from before the moment ``first`` have left the window. ``monitor``: the state of the observer. ``n_taken``:
+    samples that ever came, those thrown away among them. ``experts``: what the device knows of its experts.
     """
 
     round_index: int
@@ -71,11 +69,11 @@ class DeviceState:
 
     def window(self) -> Kept:
         """Return the samples of the window."""
-        return self.kept.some(self.kept.rounds >= self.first)
+        return self.kept.some(self.kept.moment >= self.first)
 
     def has_left(self, first: int) -> bool:
-        """Return whether samples leave the window if it begins with another round."""
-        return bool((self.kept.rounds[self.kept.rounds >= self.first] < first).any())
+        """Return whether samples leave the window if it begins with another moment."""
+        return bool((self.kept.moment[self.kept.moment >= self.first] < first).any())
 
     @property
     def number(self) -> int:

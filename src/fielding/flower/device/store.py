@@ -14,7 +14,7 @@ from fielding.flower.device.samples import IN_APP, Kept
 
 
 class DeviceStore:
-    """A :class:`~fielding.runtime.store.SampleStore` of one client: its window begins with round ``first``.
+    """A :class:`~fielding.runtime.store.SampleStore` of one client: its window begins with the moment ``first``.
 
     Features are in ``files``, or with ``references`` in the app.
     """
@@ -50,13 +50,25 @@ class DeviceStore:
         """Number of intervals that the window shows."""
         return -(-self._rule.max_rounds // self._rule.gap)
 
-    def visible(self, _round_index: int) -> tuple[int, int]:
-        """Return the first round of the intervals that the window shows whole, and the first that has not come."""
-        return self._first - 1 + self._rule.gap, self._first + self._rule.max_rounds
+    def visible(self, round_index: int) -> tuple[int, int]:
+        """Return the first round of the intervals that the window shows whole, and the first that has not come.
 
-    def version(self, _round_index: int) -> tuple[int, ...]:
+        Where it goes by time: the first round of which it shows samples.
+        """
+        if self._rule.window_ms is None:
+            return self._first - 1 + self._rule.gap, self._first + self._rule.max_rounds
+        last = max([self._rule.last_tick(round_index), *self.kept.rounds[-1:].tolist()])
+        return min([last, *self.kept.rounds[self._is_shown()][:1].tolist()]), last + 1
+
+    def version(self, round_index: int) -> tuple[int, ...]:
         """Return numbers that change when the window does: it slides, or samples come late."""
-        return (self._first, int(self.kept.places[-1]) if self.kept.places.size else -1)
+        last = int(self.kept.places[-1]) if self.kept.places.size else -1
+        if self._rule.window_ms is None:
+            return (self._first, last)
+        return (self._rule.last_tick(round_index), int(self._is_shown().sum()), last)
+
+    def _is_shown(self) -> Mask:
+        return np.asarray(self.kept.moment >= self._first)
 
     def moments(self, rows: Counts) -> Counts:
         """Return the round in which each row came."""
@@ -83,7 +95,7 @@ class DeviceStore:
         return self._window(self.kept.is_test)
 
     def _window(self, which: Mask) -> Ranges:
-        return joined_ranges([self.kept.places[which & (self.kept.rounds >= self._first)]])
+        return joined_ranges([self.kept.places[which & self._is_shown()]])
 
     def training_blocks(self, clients: Counts, blocks: Sequence[Counts]) -> Ranges:  # noqa: ARG002
         """Return the training samples of some intervals; what the device has thrown away by now is left out."""

@@ -334,7 +334,7 @@ class FlowerClients:
     @property
     def interval(self) -> int:
         """The newest interval of data that has come."""
-        return max(self._plan.n_first, (self._plan.window + self._round_index) // self._plan.gap) - 1
+        return max(self._plan.n_first, (self._plan.lead + self._round_index) // self._plan.gap) - 1
 
     @property
     def awaits_model(self) -> bool:

@@ -48,7 +48,7 @@ from fielding.flower.server.class_growth import check_growth, grow_classes, grow
 from fielding.flower.server.clients import FlowerClients, OrderBook, UnansweredRoundError
 from fielding.flower.server.contacts import Presence
 from fielding.flower.server.delivering import Deliveries, ServerEvaluate
-from fielding.flower.server.device_rule import device_record, roll_call_of
+from fielding.flower.server.device_rule import device_record, plan_of, roll_call_of
 from fielding.flower.server.exchange import Exchange, Patience, Task, Wire
 from fielding.flower.server.sharing import sharing_of
 from fielding.flower.wire.orders import NO_REPORT, DescribeOrder, Expected, WorkRule
@@ -263,7 +263,8 @@ class Deployment:
     Parameters
     ----------
     config
-        As for the simulator; of the trace, ``window`` and ``gap`` count alone. Reports always travel with training.
+        As for the simulator; of the trace, ``window`` and ``gap`` count, with windows by time also ``interval``.
+        Reports always travel with training.
     classes
         Number of classes.
     shape
@@ -354,7 +355,7 @@ class RunSetup:
     @property
     def plan(self) -> WindowPlan:
         """Rounds between arrivals of data, and length of windows."""
-        return WindowPlan(gap=self.config.trace.gap, window=self.config.trace.window)
+        return plan_of(self.config)
 
     def manifest(self, table: Mapping[str, Json], deployment: Deployment) -> dict[str, Json]:
         """Return what the results depend on; the machines of clients are not known."""

@@ -12,6 +12,8 @@ from fielding.engine.report_rule import report_rule_of
 from fielding.errors import OptionError, echo
 from fielding.federation.roll_call import RollCall, roll_call_with
 from fielding.flower.device.rule import ObserveRecord
+from fielding.traces.histograms import WindowPlan, window_seconds
+from fielding.traces.intervals import SECONDS
 
 MEMORY = "memory-rounds"  # key of the run config: how many rounds devices keep samples that have left the window
 KEEPING_SAMPLES = ("feddrift", "feddrift-eager")
@@ -25,15 +27,16 @@ def device_record(config: Config, *, classes: int, own_vectors: bool = False, me
     With ``own_vectors`` the app describes windows by code of its own; drift is judged by labels then. Samples that left
     the window are kept ``memory`` rounds; None: as long as the method needs them.
     """
-    report_rule = _report_rule(config, own_vectors)
+    report_rule, plan = _report_rule(config, own_vectors), plan_of(config)
     privacy = privacy_of(config, report_rule)
     record = ObserveRecord(
         classes=classes,
-        max_rounds=_span(config),
+        max_rounds=plan.n_visible * plan.gap,
+        window_ms=None if plan.seconds is None else round(plan.seconds * 1000),
         describing=report_rule.record(),
         privacy=None if privacy is None else privacy.record(),
         gap=config.trace.gap,
-        phase=config.trace.window,
+        phase=plan.lead,
         memory_rounds=memory_rounds(config, memory),
     )
     found: dict[str, Json] = msgspec.to_builtins(record)
@@ -45,12 +48,30 @@ def roll_call_of(config: Config, *, own_vectors: bool = False) -> RollCall | Non
     report_rule = _report_rule(config, own_vectors)
     is_tested = report_rule.is_label and privacy_of(config, report_rule) is None
     level = getattr(report_rule.drift_test(), "level", None) if is_tested else None
-    return roll_call_with(level, span=_span(config))
+    plan = plan_of(config)
+    return roll_call_with(level, span=plan.n_visible * plan.gap)
 
 
-def _span(config: Config) -> int:
-    """Return how many rounds a window spans: as many intervals as the simulator shows."""
-    return -(-config.trace.window // config.trace.gap) * config.trace.gap
+def plan_of(config: Config) -> WindowPlan:
+    """Return rounds between arrivals of data, and length of windows.
+
+    Of windows by time it is known only about how many rounds they span: by ``trace.interval``, which is a day, or half
+    of a shorter window.
+    """
+    trace = config.trace
+    if not isinstance(trace.window, str):
+        return WindowPlan(gap=trace.gap, window=trace.window)
+    try:
+        interval = trace.interval or min(SECONDS["d"], window_seconds(trace.window) / 2)
+        plan = WindowPlan(gap=trace.gap, window=trace.window, interval=interval)
+    except OptionError as error:
+        raise OptionError(f"trace.{error}") from None
+    if config.method.name in KEEPING_SAMPLES and config.method.options.get("memory") == "window":
+        raise OptionError(
+            f'trace.window is {echo(trace.window)}, but method.memory = "window" counts intervals; give trace.window '
+            "in rounds"
+        )
+    return plan
 
 
 def _report_rule(config: Config, own_vectors: bool) -> ReportRule:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from fielding._typing import ClientId, Json, Vector
 from fielding.federation.evaluation import TREATMENTS, WORST, mean_of_worst_tenth
 from fielding.federation.ledger import CATEGORIES
-from fielding.records.run_folder import EVENTS
+from fielding.records.run_folder import CONCEPTS, EVENTS
 from fielding.reporting.numbers.run_record import ClientTests, Row, RunRecord, column
 from fielding.reporting.numbers.run_summary import evaluations, final_evaluations, run_summary
 
@@ -190,7 +190,12 @@ def drift_rounds(record: RunRecord) -> list[float]:
     concepts = record.concepts()
     if not concepts:
         return record.arrivals
-    return sorted({float(at) for mine in concept_changes(concepts).values() for at in mine})
+
+    def find() -> list[float]:
+        return sorted({float(at) for mine in concept_changes(concepts).values() for at in mine})
+
+    # Half a dozen charts ask, and a million clients have as many changes.
+    return record.reader.keep(record.folder / CONCEPTS, (len(concepts), concepts[-1][0]), find)
 
 
 def drift_figures(record: RunRecord) -> dict[str, Json]:

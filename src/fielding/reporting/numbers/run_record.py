@@ -403,6 +403,8 @@ class RunRecord:
     def arrivals(self) -> list[float]:
         """The rounds after the first in which samples arrived."""
         window = self.setting("trace", "window")
+        if isinstance(window, str):  # by time: training starts with whole intervals
+            window = 0
         if not isinstance(window, int):
             return []
         return [float(at) for at in range(1, len(self.rounds)) if (window + at) % self.gap == 0]

@@ -14,7 +14,7 @@ import numpy as np
 
 from fielding._typing import Counts, Vector
 from fielding.errors import FileFormatError
-from fielding.rng import client_key, hashed
+from fielding.rng import client_keys, hashed
 from fielding.traces.catalog.entry import (
     N_INTERVALS,
     Entry,
@@ -85,9 +85,8 @@ def bucket_times(trace: Trace, seed: int, n_buckets: int = N_INTERVALS) -> Vecto
     pair = trace.client.astype(np.int64) * len(trace.classes) + trace.y
     pairs, row_pair = np.unique(pair, return_inverse=True)
     owner, label = np.divmod(pairs, len(trace.classes))
-    client_keys = np.array([client_key(one) for one in trace.client_ids], dtype=np.uint64)
-    label_keys = np.array([client_key(one) for one in trace.classes], dtype=np.uint64)
-    order = np.lexsort((hashed(seed, "bucket", client_keys[owner], label_keys[label]), owner))
+    owner_keys, label_keys = client_keys(trace.client_ids), client_keys(trace.classes)
+    order = np.lexsort((hashed(seed, "bucket", owner_keys[owner], label_keys[label]), owner))
     ranks, sizes = ranks_within(owner[order].astype(np.int32))
     bucket: Counts = np.empty(pairs.size, dtype=np.int64)
     bucket[order] = ranks * n_buckets // sizes

@@ -7,13 +7,12 @@ import numpy as np
 from fielding._typing import Counts, Membership
 from fielding.config.options import check_flag, check_whole
 from fielding.errors import InputError
-from fielding.rng import stream
+from fielding.rng import client_keys, stream
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios.dealing import (
     Contents,
     Positions,
     View,
-    client_keys,
     client_mixes,
     deal_view,
     drifters,
@@ -119,7 +118,7 @@ def exchange_labels(meanings: Counts, picked: Counts) -> Counts:
 
 def _own_meanings(pool: Pool, request: DealRequest, swap: ConceptSwap, *, seed: int) -> tuple[Membership, Contents]:
     """Return the numbers of the meanings that clients come to have, and what the numbers stand for."""
-    keys, present = client_keys(request), present_labels(pool)
+    keys, present = client_keys(range(request.n_clients)), present_labels(pool)
     today = np.tile(np.arange(len(pool.classes)), (request.n_clients, 1))
     history = np.empty((request.n_intervals, *today.shape), dtype=np.int32)
     for interval in range(request.n_intervals):

@@ -1,23 +1,20 @@
 """From what clients see to which samples they get: labels drawn from mixes, samples drawn by label."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Mask, Matrix, Membership
-from fielding.rng import Hashes, client_key, hashed, stream
+from fielding.client.report import row_chunks
+from fielding.rng import Hashes, client_keys, hashed, stream
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios.scenario import DealRequest
 from fielding.traces.schedule import AS_IS, Look, Schedule
 
 Units: TypeAlias = npt.NDArray[np.float64]  # numbers spread evenly over [0, 1), of any shape
-
-
-def client_keys(request: DealRequest) -> Hashes:
-    """Return the key of each client, shape ``(n_clients,)``."""
-    return np.array([client_key(client_id) for client_id in range(request.n_clients)], dtype=np.uint64)
 
 
 def units(seed: int, purpose: str, *indices: int | Hashes) -> Units:
@@ -36,25 +33,27 @@ def wholes(n_values: int, drawn: Units) -> Counts:
     return (drawn * n_values).astype(np.int64)
 
 
-def slot_units(request: DealRequest, seed: int, purpose: str, *, is_repeated: bool = False) -> Units:
+def slot_units(
+    request: DealRequest, seed: int, purpose: str, *, is_repeated: bool = False, clients: slice = slice(None)
+) -> Units:
     """Return a number for every sample to be dealt, shape ``(n_clients, n_intervals, samples_per_interval)``.
 
     If it is repeated, every interval brings the same draws.
     """
     intervals = np.arange(request.n_intervals, dtype=np.uint64) * np.uint64(not is_repeated)
     slots = np.arange(request.samples_per_interval, dtype=np.uint64)
-    keys = client_keys(request)[:, np.newaxis, np.newaxis]
-    return units(seed, purpose, keys, intervals[:, np.newaxis], slots)
+    keys = client_keys(range(request.n_clients))[clients]
+    return units(seed, purpose, keys[:, np.newaxis, np.newaxis], intervals[:, np.newaxis], slots)
 
 
 def drifters(request: DealRequest, seed: int, *, share: float, event: int) -> Mask:
     """Return which clients drift at an event, each with a chance of ``share``, shape ``(n_clients,)``."""
-    return np.asarray(units(seed, "drifts", event, client_keys(request)) < share)
+    return np.asarray(units(seed, "drifts", event, client_keys(range(request.n_clients))) < share)
 
 
 def first_states(request: DealRequest, n_states: int, *, seed: int) -> Counts:
     """Return the state in which each client begins, all equally likely, shape ``(n_clients,)``."""
-    return wholes(n_states, units(seed, "first state", client_keys(request)))
+    return wholes(n_states, units(seed, "first state", client_keys(range(request.n_clients))))
 
 
 def other_states(states: Counts, n_states: int, drawn: Units) -> Counts:
@@ -71,7 +70,7 @@ def wander(
     If there are only ``n_at_first`` states at first, the others come halfway, and as many clients go there at once as
     make all equally likely.
     """
-    keys = client_keys(request)
+    keys = client_keys(range(request.n_clients))
     n_all, n_states = n_states, n_states if n_at_first is None else n_at_first
     states = np.empty((request.n_intervals, request.n_clients), dtype=np.int32)
     states[: request.n_first] = today = first_states(request, n_states, seed=seed)
@@ -107,7 +106,7 @@ def client_mixes(pool: Pool, request: DealRequest, *, alpha: float, seed: int) -
     """
     if alpha == 0:
         return np.bincount(pool.y, minlength=len(pool.classes))[np.newaxis] / len(pool)
-    streams = [stream(seed, "scenario own mix", int(key)) for key in client_keys(request)]
+    streams = [stream(seed, "scenario own mix", int(key)) for key in client_keys(range(request.n_clients))]
     return _dirichlet_rows(streams, alpha, labels=present_labels(pool), pool=pool)
 
 
@@ -122,7 +121,7 @@ def redraw_mixes(pool: Pool, request: DealRequest, *, alpha: float, share: float
         return first, np.zeros(shape, dtype=np.int64)
     events = range(request.n_first, request.n_intervals)
     drawn = [np.flatnonzero(drifters(request, seed, share=share, event=event)) for event in events]
-    keys = client_keys(request)
+    keys = client_keys(range(request.n_clients))
     streams = [
         stream(seed, "scenario own mix", int(key), event)
         for event, clients in zip(events, drawn, strict=True)
@@ -209,25 +208,40 @@ def by_client(states: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
     return states.T[:, :, np.newaxis]
 
 
+_DEALT_AT_ONCE = 1 << 20
+"""Samples; numbers on the way to them take several times their memory."""
+
+
 def deal_view(pool: Pool, request: DealRequest, view: View, *, seed: int) -> Schedule:
     """Return the schedule of clients that see this, drawn with replacement within a label."""
     shape = (request.n_clients, request.n_intervals, request.samples_per_interval)
-    labels = draw_labels(view.mixes, view.mix_of, slot_units(request, seed, "label", is_repeated=view.is_repeated))
-    samples = draw_samples(pool, labels, slot_units(request, seed, "sample", is_repeated=view.is_repeated))
-    seen = labels if view.meanings is None else view.meanings[by_client(view.concepts), labels]
-    clients, intervals = np.arange(shape[0])[:, np.newaxis, np.newaxis], np.arange(shape[1])[:, np.newaxis]
-    look_of = np.zeros(1, dtype=np.int32) if view.look_of is None else view.look_of
+    sample, y = (np.empty(shape, dtype=np.int32) for _ in range(2))
+    look = np.zeros(shape, dtype=np.int16)
+    concepts = by_client(view.concepts)
+    for part in row_chunks(request.n_clients, max(1, _DEALT_AT_ONCE // (shape[1] * shape[2]))):
+        draw = partial(slot_units, request, seed, is_repeated=view.is_repeated, clients=part)
+        labels = draw_labels(view.mixes, _part_of(view.mix_of, part), draw("label"))
+        sample[part] = draw_samples(pool, labels, draw("sample"))
+        y[part] = labels if view.meanings is None else view.meanings[concepts[part], labels]
+        if view.look_of is not None:
+            look[part] = _part_of(view.look_of, part)
+    clients, intervals = (np.arange(n, dtype=np.int32) for n in shape[:2])
     return Schedule(
         client_ids=tuple(range(request.n_clients)),
         n_intervals=request.n_intervals,
-        client=np.broadcast_to(clients, shape).astype(np.int32).ravel(),
-        interval=np.broadcast_to(intervals, shape).astype(np.int32).ravel(),
-        sample=samples.ravel(),
-        y=seen.astype(np.int32).ravel(),
-        look=np.broadcast_to(look_of, shape).astype(np.int16).ravel(),
+        client=np.repeat(clients, shape[1] * shape[2]),
+        interval=np.tile(np.repeat(intervals, shape[2]), shape[0]),
+        sample=sample.ravel(),
+        y=y.ravel(),
+        look=look.ravel(),
         looks=view.looks,
         concepts=view.concepts,
     )
+
+
+def _part_of(positions: Positions, clients: slice) -> Positions:
+    """Return those of some clients, of positions that broadcast to all samples."""
+    return positions[clients] if positions.ndim == 3 and positions.shape[0] > 1 else positions
 
 
 def draw_labels(mixes: Matrix, mix_of: Positions, drawn: Units) -> Counts:

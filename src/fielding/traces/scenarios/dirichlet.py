@@ -6,12 +6,12 @@ import numpy as np
 
 from fielding._typing import Membership, Vector
 from fielding.config.options import check_whole
+from fielding.rng import client_keys
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios.dealing import (
     Positions,
     View,
     by_client,
-    client_keys,
     concept_mixes,
     deal_view,
     drifters,
@@ -80,7 +80,9 @@ class Dirichlet:
         """Return who sees which sample when; the concept tells both the first mix and the present one."""
         if self.kind == "recurring":
             first = first_states(request, self.concepts, seed=seed)
-            second = other_states(first, self.concepts, units(seed, "second state", client_keys(request)))
+            second = other_states(
+                first, self.concepts, units(seed, "second state", client_keys(range(request.n_clients)))
+            )
             states = np.tile(first.astype(np.int32), (request.n_intervals, 1))
             for event in range(request.n_first, request.n_intervals, 2 * self.period):
                 is_out = drifters(request, seed, share=self.share, event=event)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fielding.config.options import check_whole
+from fielding.rng import client_keys
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios.dealing import (
-    client_keys,
     client_mixes,
     draw_labels,
     draw_samples,
@@ -51,7 +51,7 @@ class LabelBuckets:
     def deal(self, pool: Pool, request: DealRequest, *, seed: int) -> Schedule:
         """Return who sees which sample when; the concept is the set of labels in the bucket."""
         n_owned = request.samples_per_interval * min(self.buckets, present_labels(pool).size)
-        keys, slots = client_keys(request)[:, np.newaxis], np.arange(n_owned, dtype=np.uint64)
+        keys, slots = client_keys(range(request.n_clients))[:, np.newaxis], np.arange(n_owned, dtype=np.uint64)
         mixes = client_mixes(pool, request, alpha=self.alpha, seed=seed)
         # What each client owns, shape (n_clients, n_owned).
         labels = draw_labels(mixes, np.arange(mixes.shape[0])[:, np.newaxis], units(seed, "label", keys, slots))

@@ -6,12 +6,11 @@ import numpy as np
 
 from fielding.config.options import check_whole
 from fielding.errors import InputError, OptionError
-from fielding.rng import stream
+from fielding.rng import client_keys, stream
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios.dealing import (
     View,
     by_client,
-    client_keys,
     concept_mixes,
     deal_view,
     present_labels,
@@ -82,7 +81,7 @@ class NewLabel:
         mixes = concept_mixes(pool, self.concepts, alpha=self.alpha, seed=seed, labels=known)
         base = wander(request, self.concepts, share=0.0, seed=seed)
         sees_new = (np.arange(request.n_intervals) >= self.appears_at(request))[:, np.newaxis] & (
-            units(seed, "drifts", client_keys(request)) < (self.share if self.intensity else 0.0)
+            units(seed, "drifts", client_keys(range(request.n_clients))) < (self.share if self.intensity else 0.0)
         )
         is_new = by_client(sees_new) & (slot_units(request, seed, "new label") < self.intensity)
         view = View(
