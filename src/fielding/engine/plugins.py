@@ -220,9 +220,9 @@ def sums_of(config: Config) -> tuple[SumRule, SumSchedule] | None:
     return rule, schedule
 
 
-def check_fleet(n_clients: int) -> None:
-    """Raise if there are too few clients for noised sums."""
-    if n_clients < LEAST_CLIENTS:
+def check_fleet(config: Config, n_clients: int) -> None:
+    """Raise if a config wants noised sums, and there are too few clients for them."""
+    if sums_of(config) is not None and n_clients < LEAST_CLIENTS:
         raise OptionError(
             f'privacy.mode is "client", but there are {n_clients} clients: what is added to their sums would drown '
             f'them below about {LEAST_CLIENTS}; take mode "record"'

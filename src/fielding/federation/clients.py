@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from fielding._typing import ClientId, Counts, Mask, Matrix, Membership, Models, Vector
-from fielding.client.privacy.sums import Asked
 from fielding.federation.evaluation import ClientScores
 from fielding.rng import Hashes
+
+if TYPE_CHECKING:
+    from fielding.client.privacy.sums import Asked
 
 Reason: TypeAlias = Literal["straggler", "offline", "refused", "failed"]
 """Why a client's answer is missing: too slow, not there, without data, or an answer that is no model."""
@@ -237,7 +239,7 @@ class SumClients(Protocol):
         """The round in hand, from 0."""
         ...
 
-    def noised_sum(self, asked: Asked, candidates: tuple[Matrix, ...]) -> Counts | None:
+    def noised_sum(self, asked: "Asked", candidates: tuple[Matrix, ...]) -> Counts | None:
         """Return a sum over all clients that can be reached, with noise on each of its numbers.
 
         None once the budget is spent. ``candidates``: the sets of centers that it is about, which clients are sent.

@@ -120,7 +120,8 @@ class PrivateFielding:
         counts = np.where(self._live, sums.counts, 1.0)
         found = project(sums.shares / counts[:, np.newaxis])
         if not self._is_started:
-            self._centers = np.where(self._live[:, np.newaxis], found, self._reseed(found, sums, clients.round_index))
+            reseeded = self._reseed(found, sums, clients.round_index)
+            self._centers = as_sent(np.where(self._live[:, np.newaxis], found, reseeded))
             self._shares, self._counts = sums.shares, counts
             self._n_pooled = np.ones(len(counts), dtype=np.int64)
             return decision
@@ -137,7 +138,7 @@ class PrivateFielding:
         self._counts = np.where(stays, self._counts + counts, np.where(starts, counts, self._counts))
         self._n_pooled = np.where(stays, self._n_pooled + 1, np.where(starts, 1, self._n_pooled))
         pooled = project(self._shares / np.maximum(self._counts, 1.0)[:, np.newaxis])
-        self._centers = np.where(self._live[:, np.newaxis], pooled, self._centers)
+        self._centers = as_sent(np.where(self._live[:, np.newaxis], pooled, self._centers))
         if not self._live.any():
             return decision
         most = int(np.argmax(np.where(self._live, shift - floor, -np.inf)))
@@ -163,19 +164,19 @@ class PrivateFielding:
         path = merge_path(self._shares[self._live], self._counts[self._live])
         sets = [shares_counts for shares_counts in path if len(shares_counts[1]) > 1]
         best, found = path[-1], dict[int, float]()
-        candidates = tuple(project(shares / counts[:, np.newaxis]) for shares, counts in sets)
+        candidates = tuple(as_sent(project(shares / counts[:, np.newaxis])) for shares, counts in sets)
         total = clients.noised_sum("silhouettes", candidates) if candidates else None
         if total is not None:
             silhouettes = read_silhouettes(total, float(self._counts[self._live].sum()))
             found = {len(one[1]): float(value) for one, value in zip(sets, silhouettes, strict=True)}
             best = sets[int(np.argmax(silhouettes))]
         self._shares, self._counts = best
-        self._centers = project(self._shares / self._counts[:, np.newaxis])
+        self._centers = as_sent(project(self._shares / self._counts[:, np.newaxis]))
         self._n_pooled, self._live = np.ones(len(self._counts), dtype=np.int64), np.ones(len(self._counts), np.bool_)
         return found
 
     def _draw_centers(self, number: int, n_centers: int, n_labels: int) -> Matrix:
-        return stream(self._seed, "private centers", number).dirichlet(np.ones(n_labels), n_centers)
+        return as_sent(stream(self._seed, "private centers", number).dirichlet(np.ones(n_labels), n_centers))
 
     # ---- models, as Fielding has them ------------------------------------------------------------------------------
 
@@ -207,6 +208,11 @@ class PrivateFielding:
         for name in _STATE:
             setattr(self, f"_{name}", arrays[f"private/{name}"])
         self._cluster_models.restore(arrays)
+
+
+def as_sent(centers: Matrix) -> Matrix:
+    """Return centers as they travel, in float32: clients choose alike wherever they are."""
+    return centers.astype(np.float32).astype(np.float64)
 
 
 def project(rows: Matrix) -> Matrix:

@@ -474,7 +474,7 @@ def _assemble(
     )
     sums: NoisedSums | None = None
     if private is not None:
-        check_fleet(dealt.schedule.n_clients)
+        check_fleet(config, dealt.schedule.n_clients)
         sums = NoisedSums(
             private[0],
             PrivacyLedger(ledger, private[0], is_repeatable=True),

@@ -45,6 +45,8 @@ class DeviceRule:
     privacy
         What reports tell of a sample at most, and when they go out, in place of drift test and detector; None: reports
         are exact.
+    is_silent
+        Whether the device never reports, but answers what noised sums are made of, and chooses its cluster itself.
     """
 
     n_classes: int
@@ -57,6 +59,7 @@ class DeviceRule:
     detector: DriftDetector | None = None
     needs_model: bool = False
     privacy: "PrivacyRule | None" = None
+    is_silent: bool = False
 
     @property
     def needs_errors(self) -> bool:
@@ -97,10 +100,15 @@ def rule_with(rule: DeviceRule, report_rule: ReportRule) -> DeviceRule:
     )
 
 
+SUMS: dict[str, Json] = {"mode": "client"}
+"""In place of a rule of private reports: there are none, only noised sums."""
+
+
 class ObserveRecord(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A :class:`DeviceRule` as it travels; ``describing`` is the record of a ``ReportRule``.
 
-    ``privacy`` is that of a ``PrivacyRule``. A device that knows of none refuses the order: it would report exactly.
+    ``privacy`` is that of a ``PrivacyRule``, or :data:`SUMS`. A device that knows of none refuses the order: it would
+    report exactly.
     """
 
     classes: Annotated[int, Meta(ge=1, lt=2**31)]
@@ -136,7 +144,8 @@ def rule_from(record: Mapping[str, Json]) -> DeviceRule:
         gap=found.gap,
         phase=found.phase,
         memory_rounds=found.memory_rounds,
-        privacy=None if found.privacy is None else _privacy_from(found.privacy),
+        privacy=None if found.privacy is None or found.privacy == SUMS else _privacy_from(found.privacy),
+        is_silent=found.privacy == SUMS,
     )
     return rule_with(rule, report_rule)
 
