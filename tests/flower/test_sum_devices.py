@@ -21,6 +21,7 @@ pytest.importorskip("flwr", reason="the flower extra is not installed")
 
 from fielding.flower.device.rule import rule_from
 from fielding.flower.server import deployment
+from fielding.flower.server.clients import FlowerClients
 from fielding.flower.server.device_rule import device_record
 from fielding.flower.server.exchange import _check_answer
 from fielding.flower.wire.orders import DescribeReply, ProbeOrder, ProbeReply, Refusal, TrainReply
@@ -129,7 +130,7 @@ def test_few_devices_are_refused_on_flower_too(tmp_path: Path, monkeypatch: pyte
 def test_training_replies_carry_no_report(tmp_path: Path) -> None:
     run = Deployed(deployed_config(private_table(rounds=4)), tmp_path)
     heard: list[object] = []
-    original = deployment.FlowerClients._exchange
+    original = FlowerClients._exchange
 
     def listen(self: object, tasks: object, wanted: object = None) -> object:
         settled = original(self, tasks, wanted)  # type: ignore[arg-type]
@@ -137,7 +138,7 @@ def test_training_replies_carry_no_report(tmp_path: Path) -> None:
         return settled
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(deployment.FlowerClients, "_exchange", listen)
+        patch.setattr(FlowerClients, "_exchange", listen)
         run.run()
     replies = [one for one in heard if isinstance(one, (TrainReply, DescribeReply))]
     assert any(isinstance(one, TrainReply) for one in replies)

@@ -300,8 +300,8 @@ class ProbeOrder:
     def n_answers(self) -> int:
         """Number of answers to each question: one per model, or none beside the number of samples."""
         n_models, n_numbers = self.models.shape
-        of_centers = {"sizes": 0, "step": n_models * (n_numbers + 1), "silhouettes": len(self.sets), "cluster": 1}
-        return of_centers.get(self.wanted, n_models)
+        others = {"sizes": 0, "step": int(n_models * (n_numbers + 1)), "silhouettes": len(self.sets), "cluster": 1}
+        return others.get(self.wanted, int(n_models))
 
     def candidates(self) -> tuple[Matrix, ...]:
         """Return the sets of centers that it is about."""
