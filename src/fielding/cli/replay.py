@@ -122,7 +122,7 @@ def replay_command(
 def _run_options(folder: Path) -> dict[str, Any]:
     """Return the rules that the coordinator of a run followed, as the options of this command."""
     from fielding.config.reader import read_config
-    from fielding.engine.plugins import RECORD, policy_of
+    from fielding.engine.plugins import CLIENT, RECORD, policy_of
     from fielding.engine.report_rule import is_own_function, report_rule_of
 
     config = read_config(folder / CONFIG)
@@ -133,7 +133,7 @@ def _run_options(folder: Path) -> dict[str, Any]:
             raise OptionError(
                 f"{folder} ran with coordinator.{name} = {value!r}; only runs with {known!r} can be replayed"
             )
-    if config.privacy.mode == RECORD:
+    if config.privacy.mode in (RECORD, CLIENT):
         raise OptionError(f"{folder} ran with private reports; only runs with exact ones can be replayed")
     report_rule = report_rule_of(section, is_own=is_own, seed=config.seed)
     policy = policy_of(config, kind=report_rule.kind, metric=report_rule.metric)

@@ -11,7 +11,7 @@ from fielding.distance import METRICS
 
 PROX_SIGNS = ("toward", "fedscale")
 K_CHOICES = ("silhouette", "finest")
-PRIVACY_MODES = ("none", "record")
+PRIVACY_MODES = ("none", "record", "client")
 DETECTORS = (*PLACES["drift test"], *PLACES["sample test"], BY_KIND)
 """Drift tests on reports, and those on samples as the shared model sees them."""
 
@@ -261,25 +261,41 @@ class ReportsSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacySection:
-    """What reports tell of a sample at most (docs/privacy.md)."""
+    """What reports tell of a sample at most, or a run of a client (docs/privacy.md, docs/privacy-client.md)."""
 
     mode: str | None = key(
         None,
-        "none, or record: clients report noised counts by a schedule that does not depend on their data",
+        "none; record: clients report noised counts by a schedule that does not depend on their data; "
+        "client: only noised sums over 1,000 clients or more are heard",
         choices=PRIVACY_MODES,
     )
     epsilon: float | None = key(
         None,
-        "record: what all reports together tell of a sample at most; smaller is more private",
+        "record: what all reports together tell of a sample at most; client: what the run tells of a client; "
+        "smaller is more private",
         above=0.0,
         high=1000.0,
-        used_with=("private reports",),
+        used_with=("privacy",),
     )
     reports_per_window: int | None = key(
         None,
         "record: how often a client reports while a sample is visible; 1 by default, more have more noise each",
         low=1,
-        used_with=("private reports",),
+        used_with=("privacy", "private reports"),
+    )
+    delta: float | None = key(
+        None,
+        "client: probability with which epsilon may not hold; 1e-5 by default",
+        above=0.0,
+        high=0.01,
+        used_with=("privacy", "noised sums"),
+    )
+    id_epsilon: float | None = key(
+        None,
+        "client: what the cluster that a client asks for tells each time (randomised response); in clear by default",
+        above=0.0,
+        high=30.0,
+        used_with=("privacy", "noised sums"),
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from fielding._typing import Json, Models
 from fielding.client.privacy.counts import unit_of
 from fielding.client.privacy.rule import PrivacyRule
+from fielding.client.privacy.sums import LEAST_CLIENTS, SumRule, SumSchedule
 from fielding.client.report_rule import ReportRule
 from fielding.config.keys import Config, CoordinatorSection
 from fielding.config.parts import imported_function
@@ -22,6 +23,7 @@ from fielding.federation.report_budget import ReportBudget
 from fielding.federation.selection import Selection, selector_named
 from fielding.methods import Method, MethodKind, MethodSetting, Parts, kind_named, method_named
 from fielding.methods.kinds import ReportsFrom, check_method_options, resolve_reports_from
+from fielding.methods.private_fielding import PrivateFielding
 from fielding.records.model_file import read_model
 from fielding.runtime.experts import expert_names
 from fielding.runtime.serve import Serving
@@ -87,7 +89,9 @@ def file_model(section: CoordinatorSection, layout: Layout) -> Models:
         raise OptionError(f"coordinator.shared_model: {error}") from None
 
 
-RECORD = "record"  # the mode of privacy in which reports carry noise
+RECORD, CLIENT = "record", "client"
+"""The modes of privacy: reports of clients carry noise, or only noised sums over clients are heard."""
+DELTA = 1e-5  # of mode client, unless the config says
 LEARNED = "learned"  # in place of a number for tau: it is found out
 
 
@@ -122,12 +126,17 @@ def kind_of(config: Config) -> MethodKind:
 
 def method_of(config: Config, setting: MethodSetting) -> Method:
     """Return the method that a config names, made of what a run gives it."""
+    if (private := sums_of(config)) is not None:
+        rule, schedule = private
+        return PrivateFielding(setting, rule=rule, schedule=schedule)
     with mistakes_in("method"):
         return method_named(kind_named(config.method.name), setting, config.method.options)
 
 
 def run_reports_from(config: Config, kind: MethodKind, selection: Selection, n_clients: int) -> ReportsFrom:
     """Return which clients' reports are heard: as the method says, unless the selection needs more."""
+    if sums_of(config) is not None:
+        return "nobody"
     reports_from = resolve_reports_from(kind, config.method.options, n_clients)
     return "drifted" if selection.needs_reports and reports_from in ("nobody", "flags", "first") else reports_from
 
@@ -171,6 +180,57 @@ def privacy_of(config: Config, report_rule: ReportRule) -> PrivacyRule | None:
             epsilon=Fraction(repr(section.epsilon)),
             reports=section.reports_per_window or 1,
             window=-(-trace.window // trace.gap) * trace.gap,
+        )
+
+
+def sums_of(config: Config) -> tuple[SumRule, SumSchedule] | None:
+    """Return what noised sums tell of a client at most and when they are asked for; None if there are none.
+
+    Raises
+    ------
+    OptionError
+        If the method or the selection needs more of clients than that, or there is no proof for what they describe.
+    """
+    section, trace, coordinator = config.privacy, config.trace, config.coordinator
+    if section.mode != CLIENT:
+        return None
+    with mistakes_in("privacy.mode"):
+        if selector_named(config.selection.name, config.selection.options).needs_reports:
+            raise OptionError(f"selection {config.selection.name!r} needs reports of single clients; take another one")
+    if config.method.name == "global":
+        return None
+    if section.epsilon is None:
+        raise OptionError('privacy.mode is "client", but privacy.epsilon is not given; set it, for example to 4')
+    with mistakes_in("privacy.mode"):
+        if config.method.name != "fielding" or config.method.options:
+            raise OptionError(
+                "only noised sums are heard of clients, which method fielding alone can do with, and without options; "
+                "take that, or another mode"
+            )
+        if coordinator.representation != "label":
+            raise OptionError(
+                f"what one client changes is proven for sums of label shares alone, not of "
+                f"{echo(coordinator.representation)}; take representation label, or another mode"
+            )
+    schedule = SumSchedule(
+        rounds=config.rounds, gap=trace.gap, window=trace.window, chooses_k=coordinator.k_choice != "finest"
+    )
+    with mistakes_in("privacy"):
+        rule = SumRule(
+            epsilon=section.epsilon,
+            delta=section.delta or DELTA,
+            releases=schedule.n_releases,
+            id_epsilon=section.id_epsilon,
+        )
+    return rule, schedule
+
+
+def check_fleet(config: Config, n_clients: int) -> None:
+    """Raise if a config wants noised sums, and there are too few clients for them."""
+    if sums_of(config) is not None and n_clients < LEAST_CLIENTS:
+        raise OptionError(
+            f'privacy.mode is "client", but there are {n_clients} clients: what is added to their sums would drown '
+            f'them below about {LEAST_CLIENTS}; take mode "record"'
         )
 
 

@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from fielding._typing import ClientId, Counts, Mask, Matrix, Models, Vector
+from fielding._typing import ClientId, Counts, Mask, Matrix, Membership, Models, Vector
 from fielding.federation.evaluation import ClientScores
 from fielding.rng import Hashes
+
+if TYPE_CHECKING:
+    from fielding.client.privacy.sums import Asked
 
 Reason: TypeAlias = Literal["straggler", "offline", "refused", "failed"]
 """Why a client's answer is missing: too slow, not there, without data, or an answer that is no model."""
@@ -273,5 +276,29 @@ class Clients(Protocol):
         By the names of :data:`~fielding.federation.evaluation.SCORES`; ``"window"`` is always there.
 
         ``models``: shape ``(n_models, n_numbers)``. ``row``: which of them serves each client, shape ``(n_clients,)``.
+        """
+        ...
+
+
+@runtime_checkable
+class SumClients(Protocol):
+    """Clients of which nothing individual is heard but the cluster that each asks for (docs/privacy-client.md)."""
+
+    @property
+    def round_index(self) -> int:
+        """The round in hand, from 0."""
+        ...
+
+    def noised_sum(self, asked: "Asked", candidates: tuple[Matrix, ...]) -> Counts | None:
+        """Return a sum over all clients that can be reached, with noise on each of its numbers.
+
+        None once the budget is spent. ``candidates``: the sets of centers that it is about, which clients are sent.
+        """
+        ...
+
+    def choose(self, clients: Counts, centers: Matrix) -> Membership:
+        """Return the cluster that each of some clients asks for, by the centers that it is sent.
+
+        -1 of one that has no data or cannot be reached.
         """
         ...

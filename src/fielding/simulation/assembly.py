@@ -22,6 +22,7 @@ from fielding.distance import metric_named
 from fielding.engine.plugins import (
     GLOBAL,
     POOL,
+    check_fleet,
     file_model,
     kind_of,
     local_rule,
@@ -34,12 +35,14 @@ from fielding.engine.plugins import (
     report_budget_of,
     run_reports_from,
     serving_of,
+    sums_of,
     trainer_of,
     with_mix,
 )
 from fielding.engine.report_rule import AUTO, LABEL, is_own_function, report_rule_of
 from fielding.errors import FileFormatError, InputError, OptionError, OutputError, echo
 from fielding.federation.models import is_finite
+from fielding.federation.noised_sums import NoisedSums
 from fielding.methods import Method, MethodSetting, Parts
 from fielding.records.model_file import read_model
 from fielding.rng import client_key, stream
@@ -457,6 +460,7 @@ def _assemble(
     # What the config alone says, before any data are read; a mistake is raised even if the method never looks at it.
     kind, section = kind_of(config), config.coordinator
     report_rule = report_rule_of(section, is_own=is_own_function(section), seed=config.seed)
+    private = sums_of(config)
     noise_variance = noise_variance_of(config, report_rule)
     policy = policy_of(config, kind=report_rule.kind, metric=report_rule.metric, noise_variance=noise_variance)
     lie = lie_of(config, is_histogram=policy.kind == "histogram")
@@ -469,6 +473,14 @@ def _assemble(
     dealt = deal_samples(
         config.trace, rounds=config.rounds, seed=config.seed, source=own.samples, on_images=own.on_images
     )
+    sums: NoisedSums | None = None
+    if private is not None:
+        check_fleet(config, dealt.schedule.n_clients)
+        sums = NoisedSums(
+            private[0],
+            PrivacyLedger(ledger, private[0], is_repeatable=True),
+            lambda round_index: repeatable_words(stream(config.seed, "privacy sums", round_index)),
+        )
     parts = parts_of(config, dealt.schedule.n_clients, policy)
     reports_from = run_reports_from(config, kind, parts.selection, dealt.schedule.n_clients)
     hears = reports_from != "nobody" and kind.detector is None
@@ -536,6 +548,7 @@ def _assemble(
         metrics=metrics,
         budget=report_budget_of(config),
         n_tested=config.evaluation.clients or (MOST_TESTED if len(client_ids) > MOST_TESTED else None),
+        sums=sums,
         seed=config.seed,
         n_workers=n_workers,
     )

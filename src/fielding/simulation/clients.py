@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import ClientId, Codes, Counts, Json, Mask, Matrix, Membership, Models, Vector
+from fielding.client.privacy.sums import Asked, choose_clusters, parts_of, randomise_ids
 from fielding.client.ranges import Ranges
 from fielding.client.report import ReportBatch
 from fielding.coordinator.heterogeneity import mean_client_distance
@@ -17,18 +18,20 @@ from fielding.federation.budget import invited_count
 from fielding.federation.clients import Reason, TrainingPlan, Updates
 from fielding.federation.evaluation import SCORES, ClientScores
 from fielding.federation.ledger import Costs, Ledger
+from fielding.federation.noised_sums import NoisedSums
 from fielding.federation.report_budget import ReportBudget, sample_clients
 from fielding.methods.kinds import ReportsFrom
 from fielding.rng import Hashes, client_keys, hashed, stream
 from fielding.runtime.observe import Observer
 from fielding.runtime.own_code import Metric, OwnCompute
+from fielding.runtime.private_sums import count_labels
 from fielding.runtime.runtime import ClientRuntime
 from fielding.runtime.serve import Serving
 from fielding.runtime.train import LocalRule
 from fielding.runtime.workers import Compute, Workers
 from fielding.simulation.attacks import Spoiling
 from fielding.simulation.clock import seconds_of, settle_round
-from fielding.simulation.costs import IDLE_S, Accounts, answer_costs, finish_times, job_costs, without
+from fielding.simulation.costs import BYTES_PER_NUMBER, IDLE_S, Accounts, answer_costs, finish_times, job_costs, without
 from fielding.simulation.hardware import Hardware
 from fielding.simulation.reports import NO_LETTERS, Mailbox, SentReports, SharedModel, judging_rows
 from fielding.traces.sliding import SlidingWindows
@@ -57,6 +60,8 @@ class SimulatedClients:
         method hears no clients but participants.
     n_tested
         How many clients are tested in an evaluation, drawn anew each time; None: all.
+    sums
+        Adds noise to sums over clients; None: none are asked for.
     barrier
         When clusters that train in parallel wait for each other: ``"event"``, when data arrive or reports act;
         ``"round"``, in every round.
@@ -81,6 +86,7 @@ class SimulatedClients:
         metrics: Mapping[str, Metric] | None = None,
         budget: ReportBudget | None = None,
         n_tested: int | None = None,
+        sums: NoisedSums | None = None,
         seed: int,
         n_workers: int = 1,
     ) -> None:
@@ -88,7 +94,7 @@ class SimulatedClients:
         self._hardware, self._barrier, self._seed = hardware, barrier, seed
         self._accounts = Accounts(windows.n_clients, hardware)
         self.budget = None if observer is None or reports_from in ("nobody", "participants") else budget
-        self._n_tested = n_tested
+        self._n_tested, self._sums = n_tested, sums
         if self.budget is not None:
             self.budget.grow(windows.n_clients)
         self._mailbox = Mailbox(observer, reports_from, waits=self.budget is not None)
@@ -444,6 +450,37 @@ class SimulatedClients:
         found = np.full((clients.size, models.shape[0] or 1), np.nan)
         found[reached] = measure(asked, samples.some(reached))
         return found
+
+    # ---- only sums, with noise (docs/privacy-client.md) ----------------------------------------------------------
+
+    def noised_sum(self, asked: Asked, candidates: tuple[Matrix, ...]) -> Counts | None:
+        """Return a sum over the clients that can be reached, with noise; None once the budget is spent."""
+        if self._sums is None or not self._sums.grant(self.round_index):
+            return None
+        clients = np.flatnonzero(self.askable())
+        parts = parts_of(asked, count_labels(self.windows, clients, self.round_index), candidates)
+        n_sent = sum(one.size for one in candidates)
+        self._charge_sums(clients, Costs(down_bytes=BYTES_PER_NUMBER * n_sent, up_bytes=8 * parts.shape[1]))
+        return self._sums.noised(parts.sum(axis=0), self.round_index)
+
+    def choose(self, clients: Counts, centers: Matrix) -> Membership:
+        """Return the cluster that clients ask for; -1 without data or out of reach."""
+        found = np.full(clients.size, -1, dtype=np.int32)
+        reached = np.flatnonzero(self.askable()[clients])
+        asking = clients[reached]
+        ids = choose_clusters(count_labels(self.windows, asking, self.round_index), centers)
+        id_epsilon = None if self._sums is None else self._sums.rule.id_epsilon
+        if id_epsilon is not None:
+            ids = randomise_ids(ids, len(centers), id_epsilon, lambda _n: self.draws("privacy id", asking))
+        self._charge_sums(asking, Costs(down_bytes=BYTES_PER_NUMBER * centers.size, up_bytes=BYTES_PER_NUMBER))
+        found[reached] = ids
+        return found
+
+    def _charge_sums(self, clients: Counts, costs: Costs) -> None:
+        """Charge an answer of clients; all clusters meet, and the round waits for the slowest client."""
+        self.wait_for_all()
+        if clients.size:
+            self._accounts.wait(float(self._accounts.charge("report", clients, costs).max()))
 
     # ---- measurements, which no method sees ----------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from fielding.config.keys import KEYS, Config, TraceSection
 from fielding.config.parts import imported_function
 from fielding.config.presets import PRESETS
 from fielding.engine.plugins import (
+    CLIENT,
     GLOBAL,
     POOL,
     RECORD,
@@ -16,6 +17,7 @@ from fielding.engine.plugins import (
     parts_of,
     policy_of,
     serving_of,
+    sums_of,
     trainer_of,
 )
 from fielding.engine.report_rule import AUTO, is_own_function, report_rule_of
@@ -63,6 +65,7 @@ def check_config(config: Config, *, source: Source | None = None) -> None:
     report_rule = report_rule_of(section, is_own=is_own_function(section), seed=config.seed)
     if is_own_function(section):
         imported_function(section.representation, key="coordinator.representation")
+    sums_of(config)
     noise_variance = noise_variance_of(config, report_rule)
     policy = policy_of(config, kind=report_rule.kind, metric=report_rule.metric, noise_variance=noise_variance)
     lie_of(config, is_histogram=policy.kind == "histogram")
@@ -143,10 +146,15 @@ def _missing_of_others(config: Config, source: Source | None) -> dict[str, str]:
         found["moon"] = "training.moon is 0"
     if config.serving.correction == "none":
         found["correction"] = "serving.correction is none"
-    if config.privacy.mode == RECORD:
+    mode = config.privacy.mode
+    if mode == RECORD:
         found["exact reports"] = "private reports go out by a schedule and are compared as their noise wants it"
+        found["noised sums"] = 'privacy.mode is not "client"'
+    elif mode == CLIENT:
+        found["exact reports"] = "clients report nothing, they choose their cluster themselves"
+        found["private reports"] = 'privacy.mode is not "record"'
     else:
-        found["private reports"] = 'reports are exact, privacy.mode is not "record"'
+        found["privacy"] = 'reports are exact, privacy.mode is neither "record" nor "client"'
     section = config.coordinator
     report_rule = report_rule_of(section, is_own=is_own_function(section), seed=config.seed)
     if not report_rule.needs_model:

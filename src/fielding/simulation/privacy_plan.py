@@ -7,8 +7,10 @@ import numpy as np
 
 from fielding._typing import Counts, Floats, Matrix, Membership
 from fielding.client.privacy.counts import count_samples, noised_vectors
+from fielding.client.privacy.geometric import repeatable_words
 from fielding.client.privacy.ledger import PrivacyLedger
-from fielding.client.privacy.rule import PrivacyRule
+from fielding.client.privacy.rule import MOST_EPSILON, PrivacyRule
+from fielding.client.privacy.sums import Asked, SumRule, SumSchedule, choose_clusters, grid_steps, parts_of
 from fielding.client.report import ReportBatch
 from fielding.client.representation.representation import Representation
 from fielding.config.keys import Config, PrivacySection
@@ -16,12 +18,18 @@ from fielding.coordinator.assignment import nearest_clusters
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.points import Points
 from fielding.distance import metric_named
-from fielding.engine.plugins import RECORD, policy_of, privacy_of
+from fielding.engine.plugins import RECORD, policy_of, privacy_of, sums_of
 from fielding.engine.report_rule import is_own_function, report_rule_of
 from fielding.errors import InputError, OptionError, echo
+from fielding.federation.evaluation import adjusted_rand_index
+from fielding.federation.noised_sums import NoisedSums
+from fielding.methods.method import MethodSetting
+from fielding.methods.private_fielding import PrivateFielding
+from fielding.rng import stream
 from fielding.runtime.observe import Sight
 from fielding.runtime.private_reports import PrivateObserver
-from fielding.simulation.assembly import Own, assemble, simulated_noise
+from fielding.runtime.private_sums import count_labels
+from fielding.simulation.assembly import Own, Simulation, assemble, simulated_noise
 from fielding.traces.sliding import SlidingWindows
 
 REPORTS = (1, 2, 4)  # reports per window that are tried
@@ -150,4 +158,105 @@ def reported_places(
         if speaks.any():
             member[due.clients[speaks]] = place(due.representations[speaks], centers)
         found.append(member.copy())
+    return found
+
+
+# ---- mode client ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SumPlan:
+    """How far clusters by noised sums are those by sums without noise, by epsilon.
+
+    ``agreement``: adjusted Rand index over clients, mean over rounds with a sum. ``n_clusters``: that are found.
+    ``share_noise``, ``count_noise``: standard deviation of the noise on a sum of shares of a label and on a number of
+    clients, in clients, for the config's epsilon.
+    """
+
+    agreement: dict[float, float]
+    n_clusters: dict[float, int]
+    n_clients: int
+    n_labels: int
+    n_releases: int
+    share_noise: float
+    count_noise: float
+
+
+class AnsweringClients:
+    """Clients that do nothing but answer sums, at one round at a time."""
+
+    def __init__(self, windows: SlidingWindows, rule: SumRule, *, seed: int) -> None:
+        self.round_index, self._windows = 0, windows
+        ledger = PrivacyLedger(None, rule, is_repeatable=True)
+        self._sums = NoisedSums(rule, ledger, lambda at: repeatable_words(stream(seed, "privacy sums", at)))
+
+    def _counts(self, clients: Counts) -> Counts:
+        return count_labels(self._windows, clients, self.round_index)
+
+    def noised_sum(self, asked: Asked, candidates: tuple[Matrix, ...]) -> Counts | None:
+        """Return a sum over all clients, with noise."""
+        if not self._sums.grant(self.round_index):
+            return None
+        counts = self._counts(np.arange(self._windows.n_clients))
+        return self._sums.noised(parts_of(asked, counts, candidates).sum(axis=0), self.round_index)
+
+    def choose(self, clients: Counts, centers: Matrix) -> Membership:
+        """Return the nearest center of clients."""
+        return choose_clusters(self._counts(clients), centers)
+
+
+def plan_sums(config: Config, own: Own | None = None) -> SumPlan:
+    """Let the clients of a config answer sums for half, once and twice its epsilon, and train nothing.
+
+    Raises
+    ------
+    InputError
+        If the config asks for no sums, or has too few clients.
+    """
+    found = sums_of(config)
+    if found is None:
+        raise OptionError('privacy.mode is not "client"; set it, and privacy.epsilon, to see what sums are worth')
+    rule, schedule = found
+    simulation = assemble(config, own or Own(), n_workers=1)
+    simulation.clients.close()
+    exact = _follow(simulation, replace(rule, epsilon=float(MOST_EPSILON)), schedule)
+    told = {
+        factor * rule.epsilon: _follow(simulation, replace(rule, epsilon=factor * rule.epsilon), schedule)
+        for factor in FACTORS
+    }
+    n_labels = simulation.clients.windows.n_classes
+    of_shares, of_count = grid_steps(n_labels)
+    return SumPlan(
+        agreement={
+            epsilon: float(np.mean([adjusted_rand_index(one, other) for one, other in zip(rows, exact, strict=True)]))
+            for epsilon, rows in told.items()
+        },
+        n_clusters={epsilon: int(rows[-1].max()) + 1 for epsilon, rows in told.items()},
+        n_clients=simulation.clients.windows.n_clients,
+        n_labels=n_labels,
+        n_releases=schedule.n_releases,
+        share_noise=rule.sigma / of_shares,
+        count_noise=rule.sigma / of_count,
+    )
+
+
+def _follow(simulation: Simulation, rule: SumRule, schedule: SumSchedule) -> list[Membership]:
+    """Return the cluster of each client after each round with a sum, from the first clusters on."""
+    windows, seed = simulation.clients.windows, simulation.config.seed
+    setting = MethodSetting(
+        initial=np.zeros(1, dtype=np.float32),
+        client_ids=windows.schedule.client_ids,
+        policy=simulation.policy,
+        parts=simulation.parts,
+        seed=seed,
+    )
+    method, clients = PrivateFielding(setting, rule=rule, schedule=schedule), AnsweringClients(windows, rule, seed=seed)
+    found: list[Membership] = []
+    for at in range(schedule.rounds):
+        clients.round_index = at
+        method.follow(clients)
+        if at >= schedule.last_start and schedule.asked_in(at) is not None:
+            found.append(method.membership())
+    if not found:
+        raise InputError(f"a run of {schedule.rounds} rounds is over before clients are grouped; give it more")
     return found

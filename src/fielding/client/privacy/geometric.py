@@ -54,7 +54,7 @@ def uniform_below(bounds: Words, words: RandomWords) -> Words:
     return drawn
 
 
-def _decay(parts: Words, whole: int, words: RandomWords) -> Mask:
+def decay(parts: Words, whole: int, words: RandomWords) -> Mask:
     """Return true with probability ``exp(-parts / whole)`` for each of some parts, none above the whole.
 
     Trials succeed with probability ``parts / (whole * k)``, k = 1, 2, ...; the first to fail is an odd one with the
@@ -111,11 +111,11 @@ class TwoSidedGeometric:
         drawn, left = np.zeros(n_numbers, dtype=np.int64), np.arange(n_numbers)
         while left.size:
             rest = uniform_below(np.full(left.size, whole, dtype=np.uint64), words)
-            kept = _decay(rest, whole, words)
+            kept = decay(rest, whole, words)
             at, rest = left[kept], rest[kept]
             n_whole, going = np.zeros(at.size, dtype=np.uint64), np.arange(at.size)
             while going.size:  # as long as true with probability 1/e
-                going = going[_decay(np.full(going.size, whole, dtype=np.uint64), whole, words)]
+                going = going[decay(np.full(going.size, whole, dtype=np.uint64), whole, words)]
                 n_whole[going] += np.uint64(1)
             size = (rest + np.uint64(whole) * n_whole) // np.uint64(step)
             is_negative = uniform_below(np.full(at.size, 2, dtype=np.uint64), words) == 1

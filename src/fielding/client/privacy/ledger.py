@@ -10,14 +10,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Protocol
 
 from fielding._typing import ClientId, Json
 from fielding.atomic import sync_folder
-from fielding.client.privacy.rule import PrivacyRule
 from fielding.errors import FileFormatError, OutputError
 
 LEDGER = "privacy.jsonl"
 """Name of the file, in the folder of a run and in that of a device."""
+
+
+class Budget(Protocol):
+    """A rule of private reports or of noised sums, as far as a ledger needs to know it."""
+
+    @property
+    def budget(self) -> Fraction:
+        """What may be spent in any ``window`` rounds in a row."""
+        ...
+
+    @property
+    def epsilon_of_report(self) -> Fraction:
+        """What one report spends; of sums with Gaussian noise in the measure of concentrated privacy."""
+        ...
+
+    @property
+    def window(self) -> int:
+        """Number of rounds."""
+        ...
+
+    def record(self) -> dict[str, Json]:
+        """Return the rule as the ledger holds it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +144,7 @@ class PrivacyLedger:
     path
         The file; it is made if there is none. None: nothing is written, for simulations that leave nothing behind.
     rule
-        What may be spent: ``epsilon`` in any ``window`` rounds in a row.
+        What may be spent: ``budget`` in any ``window`` rounds in a row.
     is_repeatable
         Whether noise is the same when a round is gone through again, as in a simulation that is resumed: a report that
         was granted before is then granted again, at no cost, and every round is asked for anew. Otherwise a round that
@@ -129,6 +152,7 @@ class PrivacyLedger:
 
     Examples
     --------
+    >>> from fielding.client.privacy.rule import PrivacyRule
     >>> ledger = PrivacyLedger(None, PrivacyRule(epsilon=Fraction(1), reports=2, window=10))
     >>> [ledger.spend([("ann", at + 5)], at) for at in (0, 4, 8, 12)]
     [[True], [True], [False], [True]]
@@ -136,7 +160,7 @@ class PrivacyLedger:
     17
     """
 
-    def __init__(self, path: Path | None, rule: PrivacyRule, *, is_repeatable: bool = False) -> None:
+    def __init__(self, path: Path | None, rule: Budget, *, is_repeatable: bool = False) -> None:
         self._path, self._rule, self._is_repeatable = path, rule, is_repeatable
         self._spent: dict[ClientId, dict[int, list[Fraction]]] = {}
         self._next: dict[ClientId, int] = {}
@@ -188,7 +212,7 @@ class PrivacyLedger:
         granted = []
         for client, later in wanted:
             is_known = self._is_repeatable and round_index in self._spent.get(client, {})
-            is_granted = is_known or self.spent(client, round_index) + epsilon <= self._rule.epsilon
+            is_granted = is_known or self.spent(client, round_index) + epsilon <= self._rule.budget
             if is_granted and not is_known:
                 one = Spending(round_index=round_index, client=client, epsilon=epsilon, next_round=later)
                 self._note(one)

@@ -42,6 +42,11 @@ class PrivacyRule:
             )
 
     @property
+    def budget(self) -> Fraction:
+        """What a client may tell of a sample in all."""
+        return self.epsilon
+
+    @property
     def period(self) -> int:
         """Rounds between two reports of a client at least."""
         return -(-self.window // self.reports)

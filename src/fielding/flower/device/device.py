@@ -27,6 +27,7 @@ from fielding.flower.device.observe import (
     DeviceObserver,
     LabelMonitor,
     ModelObserver,
+    SilentObserver,
     model_key,
     observer_model_key,
 )
@@ -60,6 +61,7 @@ from fielding.flower.device.state import (
 from fielding.flower.device.store import DeviceStore
 from fielding.flower.wire.orders import (
     NO_REPORT,
+    OF_CENTERS,
     DescribeOrder,
     DescribeReply,
     EvaluateOrder,
@@ -307,6 +309,8 @@ class Device:
         compute = None
         if self.rule.needs_model and shared is not None and store.kept.y.size:
             compute = self.runtime(shared.layout, shared.work, store, seed=order.seed).compute
+        if self.rule.is_silent:
+            return SilentObserver()
         if self.rule.privacy is not None:
             if self._own.describe is not None:
                 raise InputError(
@@ -474,6 +478,8 @@ class Device:
 
     def _probe(self, order: ProbeOrder, store: DeviceStore) -> ProbeReply:
         """Return how models do on the samples of each question, or how many these are."""
+        if order.wanted in OF_CENTERS:
+            return self._answer_sums(order, store)
         who = np.zeros(len(order.blocks), dtype=np.int64)
         blocks = [None if one is None else np.array(one, dtype=np.int64) for one in order.blocks]
         training = store.training(order.round_index)
@@ -492,6 +498,28 @@ class Device:
             else:
                 values[at] = runtime.accuracies(order.models, samples)[0]
         return ProbeReply(sizes=sizes, values=values)
+
+    def _answer_sums(self, order: ProbeOrder, store: DeviceStore) -> ProbeReply:
+        """Return what this device adds to a sum, or the cluster that it asks for; not how many samples it has."""
+        if not self.rule.is_silent:
+            raise InputError('sums are asked for, but not by privacy.mode = "client"; nothing was answered')
+        from fielding.client.privacy.geometric import secret_words
+        from fielding.client.privacy.sums import choose_clusters, parts_of, randomise_ids
+        from fielding.runtime.private_sums import count_labels
+
+        counts, sets = count_labels(store, ME, order.round_index), order.candidates()
+        if any(one.shape[1] != counts.shape[1] for one in sets):
+            raise InputError(f"centers have {sets[0].shape[1]} labels, but there are {counts.shape[1]}")
+        values = np.zeros((1, order.n_answers))
+        has_data = bool(counts.any())
+        if has_data and order.wanted == "cluster":
+            ids = choose_clusters(counts, sets[0])
+            if order.id_epsilon is not None:
+                ids = randomise_ids(ids, len(sets[0]), order.id_epsilon, secret_words)
+            values[0] = ids
+        elif has_data:
+            values[0] = parts_of("step" if order.wanted == "step" else "silhouettes", counts, sets)[0]
+        return ProbeReply(sizes=np.array([int(has_data)]), values=values)
 
     def _test(self, order: EvaluateOrder, store: DeviceStore, state: DeviceState) -> EvaluateReply:
         """Return how a model serves the device; without test or training samples the scores are empty."""

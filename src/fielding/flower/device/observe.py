@@ -113,6 +113,23 @@ def turned_back(arrays: Arrays, clock: int) -> Arrays:
     return {**arrays, **later}
 
 
+class SilentObserver:
+    """Reports nothing, whatever comes: the device answers sums, and chooses its cluster itself."""
+
+    def report_again(self) -> None:
+        """Do nothing."""
+
+    def observe(self, round_index: int, clock: int, new: Kept) -> None:
+        """Say nothing."""
+
+    def state(self) -> Arrays:
+        """Return nothing."""
+        return {}
+
+    def resume(self, arrays: Arrays) -> None:
+        """Take over nothing."""
+
+
 class ModelObserver:
     """Reports what a representation makes of the window as models see it: the runtime's observer, of one client.
 

@@ -47,6 +47,8 @@ class DeviceRule:
         are exact.
     window_ms
         How long a sample stays in the window after its time, milliseconds; None: that is counted in rounds.
+    is_silent
+        Whether the device never reports, but answers what noised sums are made of, and chooses its cluster itself.
     """
 
     n_classes: int
@@ -60,6 +62,7 @@ class DeviceRule:
     needs_model: bool = False
     privacy: "PrivacyRule | None" = None
     window_ms: int | None = None
+    is_silent: bool = False
 
     @property
     def length(self) -> int:
@@ -105,11 +108,15 @@ def rule_with(rule: DeviceRule, report_rule: ReportRule) -> DeviceRule:
     )
 
 
+SUMS: dict[str, Json] = {"mode": "client"}
+"""In place of a rule of private reports: there are none, only noised sums."""
+
+
 class ObserveRecord(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A :class:`DeviceRule` as it travels; ``describing`` is the record of a ``ReportRule``.
 
-    ``privacy`` is that of a ``PrivacyRule``. A device that knows of none refuses the order: it would report exactly.
-    So it is with ``window_ms``.
+    ``privacy`` is that of a ``PrivacyRule``, or :data:`SUMS`. A device that knows of none refuses the order: it would
+    report exactly. So it is with ``window_ms``.
     """
 
     classes: Annotated[int, Meta(ge=1, lt=2**31)]
@@ -146,7 +153,8 @@ def rule_from(record: Mapping[str, Json]) -> DeviceRule:
         gap=found.gap,
         phase=found.phase,
         memory_rounds=found.memory_rounds,
-        privacy=None if found.privacy is None else _privacy_from(found.privacy),
+        privacy=None if found.privacy is None or found.privacy == SUMS else _privacy_from(found.privacy),
+        is_silent=found.privacy == SUMS,
         window_ms=found.window_ms,
     )
     return rule_with(rule, report_rule)

@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import ClientId, Counts, Json, Mask, Matrix, Membership, Models, Vector
+from fielding.client.privacy.sums import Asked
 from fielding.client.report import NO_REPORTS, ReportBatch
 from fielding.errors import FieldingError, InputError
 from fielding.federation.budget import invited_count
 from fielding.federation.clients import Reason, TrainingPlan, Updates
 from fielding.federation.evaluation import TREATMENTS, ClientScores
 from fielding.federation.ledger import Ledger
+from fielding.federation.noised_sums import NoisedSums
 from fielding.federation.report_budget import ReportBudget, sample_clients
 from fielding.federation.roll_call import RollCall
 from fielding.flower.server.contacts import Contacts, Presence, is_from_client
@@ -268,6 +270,8 @@ class FlowerClients:
         How many clients are tested in an evaluation, drawn anew each time; None: all.
     deliveries
         How models reach clients that take them; None: they do not.
+    sums
+        Adds noise to sums over clients; None: none are asked for.
     clock
         Tells the time, in seconds from anywhere.
     """
@@ -286,11 +290,12 @@ class FlowerClients:
         budget: ReportBudget | None = None,
         n_tested: int | None = None,
         deliveries: Deliveries | None = None,
+        sums: NoisedSums | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._contacts = Contacts(exchange, presence, reports_from="drifted", n_features=n_features)
         self._contacts.sharing, self._contacts.roll_call, self._contacts.budget = sharing, roll_call, budget
-        self._contacts.deliveries = deliveries
+        self._contacts.deliveries, self._sums = deliveries, sums
         self._orders, self._overcommit, self._plan, self._n_tested = orders, overcommit, plan, n_tested
         self._clock, self._begun_at, self._before_s = clock, clock(), 0.0
         self._round_index, self._worked_s = -1, 0.0
@@ -697,6 +702,56 @@ class FlowerClients:
                     has_samples = one.answer.sizes[:, np.newaxis] > 0
                     values[own] = np.where(has_samples, one.answer.values[:, place], np.nan)
         return sizes, values
+
+    # ---- only sums, with noise (docs/privacy-client.md) ------------------------------------------------------------
+
+    def noised_sum(self, asked: Asked, candidates: tuple[Matrix, ...]) -> Counts | None:
+        """Return a sum over the clients that answer, with noise; None once the budget is spent. One exchange."""
+        if self._sums is None or not self._sums.grant(self._round_index):
+            return None
+        answers = self._ask_about_centers(asked, np.flatnonzero(self._contacts.free()), candidates)
+        n_labels = candidates[0].shape[1]
+        size = len(candidates) if asked == "silhouettes" else len(candidates[0]) * (n_labels + 1)
+        total = np.zeros(size, dtype=np.int64)
+        for values in answers.values():
+            total += values.astype(np.int64)
+        return self._sums.noised(total, self._round_index)
+
+    def choose(self, clients: Counts, centers: Matrix) -> Membership:
+        """Return the cluster that clients ask for; -1 without data or an answer. One exchange."""
+        answers = self._ask_about_centers("cluster", clients, (centers,))
+        return np.array([int(answers[one][0]) if one in answers else -1 for one in clients.tolist()], dtype=np.int32)
+
+    def _ask_about_centers(self, wanted: Wanted, clients: Counts, candidates: tuple[Matrix, ...]) -> dict[int, Vector]:
+        """Return what each client with data answers about sets of centers."""
+        contacts, free = self._contacts, self._contacts.free()
+        centers = np.concatenate(candidates).astype(np.float32)
+        tasks: dict[int, Task] = {}
+        for client in clients.tolist():
+            if free[client] and (address := contacts.address(client)) is not None:
+                order = self._orders.probe(
+                    wanted,
+                    centers,
+                    blocks=(None,),
+                    client=contacts.client_ids[client],
+                    round_index=self._round_index,
+                    confirmed=contacts.confirmed(client),
+                )
+                id_epsilon = None if self._sums is None else self._sums.rule.id_epsilon
+                order = replace(
+                    order,
+                    layout=NO_LAYOUT,
+                    work=None,
+                    sets=tuple(len(one) for one in candidates),
+                    id_epsilon=id_epsilon if wanted == "cluster" else None,
+                )
+                tasks[client] = Task(address=address, order=order)
+        settled, _ = self._exchange(list(tasks.values()))
+        return {
+            client: one.answer.values[0]
+            for client, one in zip(tasks, settled, strict=True)
+            if one.reason is None and isinstance(one.answer, ProbeReply) and one.answer.sizes[0]
+        }
 
     def _exchange(
         self, tasks: Sequence[Task], wanted: Mapping[int, int] | None = None

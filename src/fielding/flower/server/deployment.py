@@ -17,6 +17,7 @@ import numpy as np
 from fielding._typing import ClientId, Json, Models
 from fielding._version import __version__
 from fielding.atomic import replaced_file
+from fielding.client.privacy.ledger import LEDGER, PrivacyLedger
 from fielding.client.report_rule import ReportRule
 from fielding.config.keys import Config
 from fielding.config.reader import config_from, config_table, config_text
@@ -24,6 +25,7 @@ from fielding.distance import Kind
 from fielding.engine.plugins import (
     GLOBAL,
     POOL,
+    check_fleet,
     kind_of,
     local_rule,
     method_of,
@@ -35,6 +37,7 @@ from fielding.engine.plugins import (
     report_budget_of,
     run_reports_from,
     serving_of,
+    sums_of,
     trainer_of,
     with_mix,
 )
@@ -43,6 +46,7 @@ from fielding.engine.round import Federation
 from fielding.engine.runner import Rules, Runner, Watch, under
 from fielding.errors import CheckpointError, InputError, OptionError, echo
 from fielding.federation.aggregation import Aggregator
+from fielding.federation.noised_sums import NoisedSums
 from fielding.federation.report_budget import usual_budget
 from fielding.flower.server.class_growth import check_growth, grow_classes, grow_labels
 from fielding.flower.server.clients import FlowerClients, OrderBook, UnansweredRoundError
@@ -407,6 +411,10 @@ def set_up_run(deployment: Deployment, config: Config, *, run_id: str) -> RunSet
     if deployment.classes == 1:
         check_one_class(deployment, config)
     report_rule = None if deployment.own_vectors else describing_on_devices(config)
+    if deployment.own_vectors and sums_of(config) is not None:
+        raise OptionError(
+            'own-vectors is true, but privacy.mode is "client": sums are of label shares; set it to false'
+        )
     is_exact = report_rule is None or privacy_of(config, report_rule) is None
     kind: Kind = "vector" if report_rule is None or not is_exact else report_rule.kind
     metric = config.coordinator.metric or "l1" if report_rule is None else report_rule.metric
@@ -515,6 +523,7 @@ def runner_of(
         budget=report_budget_of(config, usual_budget(config.training.participants)),
         n_tested=config.evaluation.clients,
         deliveries=deliveries,
+        sums=_noised_sums(config, folder),
         clock=clock,
     )
     found = _resume(folder, setup, deployment) if folder.is_begun() else None
@@ -529,6 +538,8 @@ def runner_of(
         former = load_run(folder.path / INIT_CLUSTERS_FILE)
         clients.expect(under(DRIVER, former.arrays))
     client_ids = clients.meet() if found is None else clients.remember(under(DRIVER, found.arrays))
+    if found is None:
+        check_fleet(config, len(client_ids))
     setting = _setting(setup, deployment, client_ids)
     reports_from = run_reports_from(config, kind, setting.parts.selection, len(setting.client_ids))
     if reports_from == "drifted" and kind.detector is not None:  # one that never fires: it hears each client once
@@ -562,10 +573,19 @@ def runner_of(
     return runner
 
 
+def _noised_sums(config: Config, folder: RunFolder) -> NoisedSums | None:
+    """Return what adds noise to sums over clients, from the system's cryptographic source; None without sums."""
+    if (private := sums_of(config)) is None:
+        return None
+    return NoisedSums(private[0], PrivacyLedger(folder.path / LEDGER, private[0]))
+
+
 def _resume(folder: RunFolder, setup: RunSetup, deployment: Deployment) -> RunCheckpoint | None:
     """Return the last committed round of a run, its models with as many classes as there are now; None without one."""
     stored = read_manifest(folder.path).get(CLASSES)
     has_grown = isinstance(stored, list) and len(stored) != deployment.classes
+    if has_grown and sums_of(setup.config) is not None:
+        raise OptionError('there are more classes, but privacy.mode is "client": its centers cannot grow; start anew')
     if has_grown:
         is_label = setup.expected.n_features == deployment.classes or kind_of(setup.config).reports_from == "nobody"
         check_growth(setup.config.method.name, has_own_model=deployment.first_model is not None, is_label=is_label)
@@ -693,6 +713,8 @@ def keep_init_clusters(deployment: Deployment, setup: RunSetup, folder: Path, *,
     if not deployment.init_clusters:
         return
     but, source = "init-clusters of the run config is true, but", deployment.init_from
+    if sums_of(config) is not None:
+        raise OptionError(f'{but} privacy.mode is "client": clusters are found anew, by sums')
     if source is None or source.suffix == SUFFIX:
         raise OptionError(f"{but} init-from names no former run; name its folder, or a checkpoint")
     try:

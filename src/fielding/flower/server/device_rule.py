@@ -7,11 +7,11 @@ from fielding.client.drift import DRIFT_TESTS, DriftTest, Never
 from fielding.client.report_rule import ReportRule, label_report_rule
 from fielding.config.keys import Config
 from fielding.config.options import options_of
-from fielding.engine.plugins import kind_of, privacy_of
+from fielding.engine.plugins import kind_of, privacy_of, sums_of
 from fielding.engine.report_rule import report_rule_of
 from fielding.errors import OptionError, echo
 from fielding.federation.roll_call import RollCall, roll_call_with
-from fielding.flower.device.rule import ObserveRecord
+from fielding.flower.device.rule import SUMS, ObserveRecord
 from fielding.traces.histograms import WindowPlan, window_seconds
 from fielding.traces.intervals import SECONDS
 
@@ -28,13 +28,13 @@ def device_record(config: Config, *, classes: int, own_vectors: bool = False, me
     the window are kept ``memory`` rounds; None: as long as the method needs them.
     """
     report_rule, plan = _report_rule(config, own_vectors), plan_of(config)
-    privacy = privacy_of(config, report_rule)
+    privacy, is_silent = privacy_of(config, report_rule), sums_of(config) is not None
     record = ObserveRecord(
         classes=classes,
         max_rounds=plan.n_visible * plan.gap,
         window_ms=None if plan.seconds is None else round(plan.seconds * 1000),
         describing=report_rule.record(),
-        privacy=None if privacy is None else privacy.record(),
+        privacy=SUMS if is_silent else None if privacy is None else privacy.record(),
         gap=config.trace.gap,
         phase=plan.lead,
         memory_rounds=memory_rounds(config, memory),
@@ -46,7 +46,7 @@ def device_record(config: Config, *, classes: int, own_vectors: bool = False, me
 def roll_call_of(config: Config, *, own_vectors: bool = False) -> RollCall | None:
     """Return when all devices are asked for a report; None if they report no label shares, or the test has no level."""
     report_rule = _report_rule(config, own_vectors)
-    is_tested = report_rule.is_label and privacy_of(config, report_rule) is None
+    is_tested = report_rule.is_label and privacy_of(config, report_rule) is None and sums_of(config) is None
     level = getattr(report_rule.drift_test(), "level", None) if is_tested else None
     plan = plan_of(config)
     return roll_call_with(level, span=plan.n_visible * plan.gap)

@@ -4,13 +4,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isqrt
 from typing import Protocol
 
 import numpy as np
 
+from fielding.client.privacy.sums import GRID
 from fielding.errors import InputError, OptionError, echo
 from fielding.federation.clients import Reason
 from fielding.flower.wire.orders import (
+    OF_CENTERS,
     Answer,
     DescribeReply,
     Order,
@@ -207,6 +210,8 @@ def _check_answer(order: Order, answer: Answer) -> Answer:
         wanted, got = (len(order.blocks), order.n_answers), answer.values.shape
         if got != wanted:
             return Refusal(reason="failed", text=f"answers have shape {got} instead of {wanted}")
+        if order.wanted in OF_CENTERS and not _is_within(order, answer):
+            return Refusal(reason="failed", text="more is added to a sum than one client may, or no such cluster is")
         if order.wanted == "accuracies" and (answer.values[answer.sizes > 0] > 1.0).any():
             return Refusal(reason="failed", text="a share of right answers is above 1")
     if isinstance(order, TrainOrder) and isinstance(answer, TrainReply):
@@ -215,6 +220,17 @@ def _check_answer(order: Order, answer: Answer) -> Answer:
         except InputError as error:
             return Refusal(reason="failed", text=str(error), report=answer.report)
     return answer
+
+
+def _is_within(order: ProbeOrder, answer: ProbeReply) -> bool:
+    """Return whether an answer about centers is one that a client can give: none moves a sum farther."""
+    values = answer.values[0]
+    if not (np.isfinite(values).all() and (values == np.floor(values)).all()):
+        return False
+    most = {"cluster": len(order.models) - 1, "silhouettes": isqrt(GRID**2 // max(1, len(order.sets)))}
+    if order.wanted == "step":
+        return bool(np.square(values).sum() <= GRID**2 / 2)
+    return bool((values <= most[order.wanted]).all())
 
 
 def _complete_model(order: TrainOrder, reply: TrainReply) -> TrainReply:

@@ -41,6 +41,7 @@ from fielding.federation.models import finite_rows
 from fielding.flower.wire.orders import (
     LONGEST_TEXT,
     NO_LAYOUT,
+    OF_CENTERS,
     Answer,
     Asked,
     Delivery,
@@ -192,6 +193,8 @@ class _Probe(_Order):
     work: WorkRule | None = None
     layout: _Layout | None = None
     corrected: bool = False
+    sets: list[FromOne] = []
+    id_epsilon: float | None = None
 
 
 class _Trained(Struct, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
@@ -339,7 +342,9 @@ def _body(order: Order, common: dict[str, Any]) -> tuple[_Order, dict[str, Model
     if isinstance(order, ProbeOrder):
         blocks = [None if one is None else list(one) for one in order.blocks]
         body = _Probe(**common, wanted=order.wanted, blocks=blocks, corrected=order.corrected)
-        if len(order.models):
+        if order.wanted in OF_CENTERS:
+            body.sets, body.id_epsilon = list(order.sets), order.id_epsilon
+        elif len(order.models):
             body.layout, body.work = _layout(order.layout), _drop_defaults(order.work)
         return body, _number_models(order.models)
     plan, models = order.plan, _number_models(order.plan.models)
@@ -602,7 +607,10 @@ def _probe_order(records: "RecordDict", body: _Probe) -> ProbeOrder:
         raise InputError(f"a question is about {body.wanted!r}; ask for losses or accuracies of models, or for sizes")
     _check_models(records, names, {"config"})
     models = _read_models(records, names) if names else np.empty((0, 0), dtype=np.float32)
-    if names and (body.layout is None or body.work is None):
+    if body.wanted in OF_CENTERS:
+        if sum(body.sets) != len(models) or len(body.blocks) != 1:
+            raise InputError(f"{len(models)} centers came for sets of {body.sets}; use the same release on both sides")
+    elif names and (body.layout is None or body.work is None):
         raise InputError("an order about models lacks their 'layout' or the rule of 'work'")
     return ProbeOrder(
         **_common(body),
@@ -613,6 +621,8 @@ def _probe_order(records: "RecordDict", body: _Probe) -> ProbeOrder:
         work=body.work,
         blocks=tuple(None if one is None else tuple(one) for one in body.blocks),
         corrected=body.corrected,
+        sets=tuple(body.sets),
+        id_epsilon=body.id_epsilon,
     )
 
 

@@ -20,8 +20,10 @@ from fielding.training.layout import Layout
 
 Verb: TypeAlias = Literal["train", "describe", "evaluate", "probe"]  # what a device is asked to do
 Asked: TypeAlias = Literal["report", "name", "end"]  # what a device is asked to describe
-Wanted: TypeAlias = Literal["losses", "accuracies", "sizes"]
-"""What a device is asked about its samples: mean losses or shares of right answers of models, or their number."""
+Wanted: TypeAlias = Literal["losses", "accuracies", "sizes", "step", "silhouettes", "cluster"]
+"""What a device is asked about its samples: mean losses or shares of right answers of models, or their number; of
+centers what it adds to noised sums, or which cluster it asks for (docs/privacy-client.md)."""
+OF_CENTERS = ("step", "silhouettes", "cluster")
 Block: TypeAlias = tuple[int, ...] | None
 """Intervals whose samples count, rising, also those that have left the window; None for the window."""
 
@@ -273,6 +275,9 @@ class ProbeOrder:
         The samples of each question; every question is about all models.
     corrected
         Whether models count as they would serve the client, corrected to its label mix.
+    sets, id_epsilon
+        Where it is about centers, these stand in place of models: how many are of each set; and by how much chance a
+        cluster is asked for, None for none.
     """
 
     verb: ClassVar[Verb] = "probe"
@@ -286,13 +291,22 @@ class ProbeOrder:
     work: WorkRule | None = None
     blocks: tuple[Block, ...] = (None,)
     corrected: bool = False
+    sets: tuple[int, ...] = ()
+    id_epsilon: float | None = None
     confirmed: int = NO_REPORT
     observe: Mapping[str, Json] = field(default_factory=dict)
 
     @property
     def n_answers(self) -> int:
         """Number of answers to each question: one per model, or none beside the number of samples."""
-        return 0 if self.wanted == "sizes" else self.models.shape[0]
+        n_models, n_numbers = self.models.shape
+        others = {"sizes": 0, "step": int(n_models * (n_numbers + 1)), "silhouettes": len(self.sets), "cluster": 1}
+        return others.get(self.wanted, int(n_models))
+
+    def candidates(self) -> tuple[Matrix, ...]:
+        """Return the sets of centers that it is about."""
+        stops = np.cumsum(self.sets)[:-1].tolist()
+        return tuple(one.astype(np.float64) for one in np.split(self.models, stops))
 
 
 Order: TypeAlias = TrainOrder | DescribeOrder | EvaluateOrder | ProbeOrder  # whatever a device may be asked
