@@ -12,6 +12,7 @@ from fielding.distance import METRICS
 PROX_SIGNS = ("toward", "fedscale")
 K_CHOICES = ("silhouette", "finest")
 PRIVACY_MODES = ("none", "record")
+PRIVATE_TRAININGS = ("none", "sample", "client")
 DETECTORS = (*PLACES["drift test"], *PLACES["sample test"], BY_KIND)
 """Drift tests on reports, and those on samples as the shared model sees them."""
 
@@ -258,7 +259,7 @@ class ReportsSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacySection:
-    """What reports tell of a sample at most (docs/privacy.md)."""
+    """What reports and training tell of a sample or a client at most (docs/privacy.md)."""
 
     mode: str | None = key(
         None,
@@ -277,6 +278,41 @@ class PrivacySection:
         "record: how often a client reports while a sample is visible; 1 by default, more have more noise each",
         low=1,
         used_with=("private reports",),
+    )
+    training: str | None = key(
+        None,
+        "none; sample: noise on clipped gradients of samples (DP-SGD); client: noise on clipped updates of clients, "
+        "added once by the server (DP-FedAvg)",
+        choices=PRIVATE_TRAININGS,
+    )
+    training_epsilon: float | None = key(
+        None,
+        "what all training tells at most: of a sample while it is visible, or of a client in the whole run",
+        above=0.0,
+        high=1000.0,
+        used_with=("private training",),
+    )
+    delta: float = key(1e-5, "the probability with which Gaussian noise may tell more", above=0.0, high=0.1)
+    max_norm: float = key(
+        1.0,
+        "length that the gradient of a sample, or the update of a client, is cut down to",
+        above=0.0,
+        used_with=("private training",),
+    )
+    sampling_rate: float = key(
+        0.1,
+        "probability with which a sample is drawn for a step, or a client for a round, in place of training.batch_size "
+        "or training.participants",
+        above=0.0,
+        high=1.0,
+        used_with=("private training",),
+    )
+    trainings_per_window: int | None = key(
+        None,
+        "sample: in how many rounds a client may train while a sample is visible; in all by default, fewer have less "
+        "noise",
+        low=1,
+        used_with=("private training",),
     )
 
 

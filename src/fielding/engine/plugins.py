@@ -1,13 +1,17 @@
 """The plug-ins that a config names, made with their options; the message of a mistake names its section."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 
 from fielding._typing import Json, Models
+from fielding.client.privacy.accountant import noise_for
 from fielding.client.privacy.counts import unit_of
+from fielding.client.privacy.geometric import RandomWords
+from fielding.client.privacy.ledger import PrivacyLedger
 from fielding.client.privacy.rule import PrivacyRule
+from fielding.client.privacy.training import FOREVER, MODELS, PrivateTraining
 from fielding.client.report_rule import ReportRule
 from fielding.config.keys import Config, CoordinatorSection
 from fielding.config.parts import imported_function
@@ -15,9 +19,10 @@ from fielding.config.rules import parse_factor
 from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.policy import Policy, trigger_named
 from fielding.distance import Kind
-from fielding.errors import CheckpointError, InputError, OptionError
+from fielding.errors import CheckpointError, InputError, OptionError, echo
 from fielding.federation.aggregation import aggregator_named
 from fielding.federation.pace import pace_named
+from fielding.federation.private_sums import PrivateSums
 from fielding.federation.report_budget import ReportBudget
 from fielding.federation.selection import Selection, selector_named
 from fielding.methods import Method, MethodKind, MethodSetting, Parts, kind_named, method_named
@@ -169,6 +174,95 @@ def privacy_of(config: Config, report_rule: ReportRule) -> PrivacyRule | None:
         )
 
 
+SAMPLE, CLIENT = "sample", "client"  # whom private training protects
+PRIVATE_METHODS = ("fielding", "global", "static", "moves", "always")
+"""Methods whose clients train once a round and tell nothing else of their samples than reports."""
+OF_MEANS = ("mean", "fedavgm", "fedadagrad", "fedadam", "fedyogi", "flash")
+"""Aggregations that see nothing of the updates but their mean."""
+
+
+def private_training_of(config: Config) -> PrivateTraining | None:
+    """Return the noise that training carries; None if it carries none.
+
+    Raises
+    ------
+    OptionError
+        If something else that clients send would tell what the noise hides.
+    """
+    section, training = config.privacy, config.training
+    if section.training in (None, "none"):
+        return None
+    what = f'privacy.training is "{section.training}"'
+    if section.training_epsilon is None:
+        raise OptionError(f"{what}, but privacy.training_epsilon is not given; set it, for example to 8")
+    if config.method.name not in PRIVATE_METHODS or config.method.options.get("guard"):
+        raise OptionError(
+            f"{what}, but clients of method {config.method.name!r} tell more of their samples than that hides; take "
+            f"one of {', '.join(PRIVATE_METHODS)}, without a guard"
+        )
+    if kind_of(config).reports_from != "nobody" and section.mode in (None, "none"):
+        raise OptionError(f'{what}, but reports are exact; set privacy.mode, or method.name = "global"')
+    for key, value, plain in (
+        ("selection.name", config.selection.name, "uniform"),
+        ("pace.name", config.pace.name, "steady"),
+        ("serving.experts", config.serving.experts, "none"),
+        ("serving.correction", config.serving.correction, "none"),
+        ("training.rehearsal", training.rehearsal, False),
+        ("training.balanced", training.balanced, False),
+        ("training.moon", training.moon, 0.0),
+        ("coordinator.tau", LEARNED if config.coordinator.tau == LEARNED else None, None),
+        ("own.train", config.own.train, None),
+        ("aggregation.shared_body", config.aggregation.shared_body, False),
+        *((("training.weighted", training.weighted, False),) if section.training == CLIENT else ()),
+    ):
+        if value != plain:
+            raise OptionError(f"{what}, but {key} is {echo(value)}, which uses what noise should hide; leave it out")
+    is_robust = section.training == CLIENT and config.aggregation.name not in OF_MEANS
+    if is_robust or config.aggregation.name in ("q-fedavg", "wiener"):
+        raise OptionError(
+            f"{what}, but aggregation {config.aggregation.name!r} looks at single updates or losses; take one of "
+            f"{', '.join(OF_MEANS)}"
+        )
+    window = -(-config.trace.window // config.trace.gap) * config.trace.gap
+    n_steps, n_times = training.local_steps, min(section.trainings_per_window or window, window)
+    if section.training == CLIENT:
+        n_steps, n_times, window = 1, config.rounds, FOREVER
+    with mistakes_in("privacy"):
+        noise = noise_for(
+            section.training_epsilon, section.delta, rate=section.sampling_rate, n_steps=n_steps * n_times
+        )
+    return PrivateTraining(
+        epsilon=section.training_epsilon,
+        delta=section.delta,
+        clip=section.max_norm,
+        noise=noise,
+        rate=section.sampling_rate,
+        n_times=n_times,
+        window=window,
+        n_steps=n_steps,
+    )
+
+
+def private_sums_of(
+    config: Config,
+    n_parameters: int,
+    ledger: Path | None,
+    *,
+    words: Callable[[int, int], RandomWords],
+    is_repeatable: bool,
+) -> PrivateSums | None:
+    """Return the noise that the server adds to what models learn of clients; None if it adds none.
+
+    ``ledger``: the file of the budget; ``words``, ``is_repeatable``: as in :class:`PrivateSums` and
+    :class:`PrivacyLedger`.
+    """
+    rule = private_training_of(config)
+    if rule is None or config.privacy.training != CLIENT:
+        return None
+    budget = PrivacyLedger(ledger, rule.rule(MODELS), is_repeatable=is_repeatable)
+    return PrivateSums(rule=rule, ledger=budget, words=words, n_parameters=n_parameters)
+
+
 def noise_variance_of(config: Config, report_rule: ReportRule) -> float:
     """Return the variance of the noise that clients add to each count of samples; 0 if reports are exact."""
     rule = privacy_of(config, report_rule)
@@ -242,4 +336,5 @@ def local_rule(config: Config) -> LocalRule:
         moon_temperature=section.moon_temperature,
         rehearsal=section.rehearsal,
         balanced=section.balanced,
+        private=private_training_of(config) if config.privacy.training == SAMPLE else None,
     )

@@ -1,8 +1,7 @@
 """Stages 1 to 4 in private: clients report noised counts by a schedule that does not depend on their data."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +11,6 @@ from fielding.client.drift import Never
 from fielding.client.drift.detectors import VectorDetector
 from fielding.client.fleet import FleetReports
 from fielding.client.privacy.counts import count_samples, noised_vectors, unit_of
-from fielding.client.privacy.geometric import RandomWords
 from fielding.client.privacy.ledger import PrivacyLedger
 from fielding.client.privacy.rule import PrivacyRule
 from fielding.client.representation.representation import Representation
@@ -20,10 +18,7 @@ from fielding.distance import metric_named
 from fielding.errors import CheckpointError
 from fielding.runtime.observe import NOTHING, Arrays, LookingCosts, SampleObserver, Sight
 from fielding.runtime.store import Arriving
-
-NoiseOf: TypeAlias = Callable[[int, int], RandomWords]
-"""Returns the random words for the report of a client, by position, in a round."""
-
+from fielding.runtime.train import NoiseOf
 
 NEVER_TOLD = -1  # in place of the number of samples that a client reported
 

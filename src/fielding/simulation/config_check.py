@@ -15,6 +15,7 @@ from fielding.engine.plugins import (
     noise_variance_of,
     parts_of,
     policy_of,
+    private_training_of,
     serving_of,
     trainer_of,
 )
@@ -65,6 +66,7 @@ def check_config(config: Config, *, source: Source | None = None) -> None:
     policy = policy_of(config, kind=report_rule.kind, metric=report_rule.metric, noise_variance=noise_variance)
     lie_of(config, is_histogram=policy.kind == "histogram")
     serving_of(config)
+    private_training_of(config)
     own = own_training_of(config)
     metrics_of(config)
     check_own_steps(config)
@@ -145,6 +147,8 @@ def _missing_of_others(config: Config, source: Source | None) -> dict[str, str]:
         found["exact reports"] = "private reports go out by a schedule and are compared as their noise wants it"
     else:
         found["private reports"] = 'reports are exact, privacy.mode is not "record"'
+    if config.privacy.training in (None, "none"):
+        found["private training"] = "training is not private, privacy.training is none"
     section = config.coordinator
     report_rule = report_rule_of(section, is_own=is_own_function(section), seed=config.seed)
     if not report_rule.needs_model:

@@ -1,7 +1,8 @@
 """The budget of private reports that clients have spent: on disk before anything is released.
 
 A ledger is a file of JSON lines that only grows: first the rule, then a line per report, with the round, the client,
-the epsilon that it tells at most, and the round from which on the client may report again.
+the epsilon that it tells at most, and the round from which on the client may report again. Trainings have a rule and
+lines of their own, with the name of their kind.
 """
 
 import json
@@ -13,8 +14,8 @@ from pathlib import Path
 
 from fielding._typing import ClientId, Json
 from fielding.atomic import sync_folder
-from fielding.client.privacy.rule import PrivacyRule
-from fielding.errors import FileFormatError, OutputError
+from fielding.client.privacy.rule import REPORT, PrivacyRule
+from fielding.errors import FileFormatError, OptionError, OutputError
 
 LEDGER = "privacy.jsonl"
 """Name of the file, in the folder of a run and in that of a device."""
@@ -29,6 +30,7 @@ class Spending:
     epsilon: Fraction
     next_round: int
     is_torn: bool = False
+    what: str = REPORT
 
     def line(self) -> str:
         """Return it as a ledger holds it."""
@@ -38,6 +40,7 @@ class Spending:
             "epsilon": str(self.epsilon),
             "next": self.next_round,
             **({"torn": True} if self.is_torn else {}),
+            **({"what": self.what} if self.what != REPORT else {}),
         }
         return f"{json.dumps(record)}\n"
 
@@ -53,6 +56,18 @@ class LedgerFile:
     rules: tuple[dict[str, Json], ...]
     spendings: tuple[Spending, ...]
     n_open: int
+
+    def kinds(self) -> list[str]:
+        """Return what there are rules for: reports, trainings, models."""
+        return list(dict.fromkeys(str(rule.get("what", REPORT)) for rule in self.rules))
+
+    def of(self, what: str) -> "LedgerFile":
+        """Return what it holds of one kind; lines that were cut short may be of any."""
+        return LedgerFile(
+            rules=tuple(rule for rule in self.rules if rule.get("what", REPORT) == what),
+            spendings=tuple(one for one in self.spendings if one.what == what),
+            n_open=self.n_open,
+        )
 
     def most_spent(self) -> dict[ClientId, Fraction]:
         """Return what each client has spent at most in any window in a row, by the last rule."""
@@ -108,6 +123,7 @@ def _parse(line: str) -> Spending | dict[str, Json] | None:
             epsilon=Fraction(record["epsilon"]),
             next_round=int(record["next"]),
             is_torn=record.get("torn") is True,
+            what=str(record.get("what", REPORT)),
         )
     except (ValueError, TypeError, KeyError, ZeroDivisionError):
         return None
@@ -143,7 +159,12 @@ class PrivacyLedger:
         self._needs_rule, self._ends_open, self._n_open = True, False, 0
         if path is None or not path.exists():
             return
-        found = read_ledger(path)
+        found = read_ledger(path).of(rule.what)
+        if rule.what != REPORT and found.rules and found.rules[-1] != rule.record():
+            raise OptionError(
+                f"{path} has a budget of {rule.what} with another noise, which cannot be added up; begin a new run, or "
+                "leave the number of rounds and of local steps as they were"
+            )
         self._needs_rule = not found.rules or found.rules[-1] != rule.record()
         self._ends_open = not path.read_bytes().endswith(b"\n") and path.stat().st_size > 0
         self._n_open = 0 if is_repeatable else found.n_open
@@ -178,10 +199,12 @@ class PrivacyLedger:
         OutputError
             If it cannot be written; then nothing may be released.
         """
-        epsilon, lines = self._rule.epsilon_of_report, []
+        epsilon, what, lines = self._rule.epsilon_of_report, self._rule.what, []
         if self._n_open:  # it may have been this very report, or one before it: nobody knows, so it is spent
             for client, later in wanted:
-                torn = Spending(round_index=round_index, client=client, epsilon=epsilon, next_round=later, is_torn=True)
+                torn = Spending(
+                    round_index=round_index, client=client, epsilon=epsilon, next_round=later, is_torn=True, what=what
+                )
                 self._note(torn)
                 lines.append(torn)
             self._n_open = 0
@@ -190,7 +213,7 @@ class PrivacyLedger:
             is_known = self._is_repeatable and round_index in self._spent.get(client, {})
             is_granted = is_known or self.spent(client, round_index) + epsilon <= self._rule.epsilon
             if is_granted and not is_known:
-                one = Spending(round_index=round_index, client=client, epsilon=epsilon, next_round=later)
+                one = Spending(round_index=round_index, client=client, epsilon=epsilon, next_round=later, what=what)
                 self._note(one)
                 lines.append(one)
             granted.append(is_granted)

@@ -12,6 +12,8 @@ from fielding.client.privacy.geometric import MOST_TERM, RandomWords, TwoSidedGe
 from fielding.errors import InputError, OptionError, echo
 
 MOST_EPSILON = 1000  # beyond, there is no privacy to speak of
+REPORT = "report"
+"""What a ledger calls a report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +21,8 @@ class PrivacyRule:
     """Any ``window`` rounds in a row hold at most ``reports`` reports of a client, which tell ``epsilon`` in all.
 
     A sample is visible for ``window`` rounds, so that is all that is ever told of it, however long clients report.
+    ``what``: of what kind the reports are; ``delta``: the probability with which they may tell more,
+    ``noise_multiplier``: the standard deviation of Gaussian noise in lengths of what one sample adds, 0 without.
 
     Examples
     --------
@@ -30,6 +34,9 @@ class PrivacyRule:
     epsilon: Fraction
     reports: int
     window: int
+    what: str = REPORT
+    delta: Fraction = Fraction(0)
+    noise_multiplier: float = 0.0
 
     def __post_init__(self) -> None:
         if not 0 < self.epsilon <= MOST_EPSILON or max(self.epsilon.as_integer_ratio()) * self.reports > 2**32:
@@ -73,7 +80,13 @@ class PrivacyRule:
 
     def record(self) -> dict[str, Json]:
         """Return the rule as files and messages hold it."""
-        return {"epsilon": str(self.epsilon), "reports": self.reports, "window": self.window}
+        return {
+            "epsilon": str(self.epsilon),
+            "reports": self.reports,
+            "window": self.window,
+            **({"what": self.what} if self.what != REPORT else {}),
+            **({"delta": str(self.delta), "noise": self.noise_multiplier} if self.delta else {}),
+        }
 
 
 def rule_from_record(record: Mapping[str, Json]) -> PrivacyRule:

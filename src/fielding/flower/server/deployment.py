@@ -17,6 +17,8 @@ import numpy as np
 from fielding._typing import ClientId, Json, Models
 from fielding._version import __version__
 from fielding.atomic import replaced_file
+from fielding.client.privacy.geometric import secret_words
+from fielding.client.privacy.ledger import LEDGER
 from fielding.client.report_rule import ReportRule
 from fielding.config.keys import Config
 from fielding.config.reader import config_from, config_table, config_text
@@ -32,6 +34,7 @@ from fielding.engine.plugins import (
     parts_of,
     policy_of,
     privacy_of,
+    private_sums_of,
     report_budget_of,
     run_reports_from,
     serving_of,
@@ -528,7 +531,7 @@ def runner_of(
         former = load_run(folder.path / INIT_CLUSTERS_FILE)
         clients.expect(under(DRIVER, former.arrays))
     client_ids = clients.meet() if found is None else clients.remember(under(DRIVER, found.arrays))
-    setting = _setting(setup, deployment, client_ids)
+    setting = _setting(setup, deployment, client_ids, folder.path / LEDGER)
     reports_from = run_reports_from(config, kind, setting.parts.selection, len(setting.client_ids))
     if reports_from == "drifted" and kind.detector is not None:  # one that never fires: it hears each client once
         reports_from = "first"
@@ -585,15 +588,28 @@ def _n_shared(setup: RunSetup, deployment: Deployment) -> int:
     return setup.layout.parameter_size - n_head
 
 
-def _setting(setup: RunSetup, deployment: Deployment, client_ids: Sequence[ClientId]) -> MethodSetting:
-    """Return what the method is made of."""
+def _setting(
+    setup: RunSetup, deployment: Deployment, client_ids: Sequence[ClientId], ledger: Path | None = None
+) -> MethodSetting:
+    """Return what the method is made of; ``ledger``: the file of the budget of private models."""
     config = setup.config
     noise_variance = 0.0 if setup.report_rule is None else noise_variance_of(config, setup.report_rule)
     policy = policy_of(config, kind=setup.expected.kind, metric=setup.metric, noise_variance=noise_variance)
     parts = parts_of(config, len(client_ids), policy)
     if deployment.aggregator is not None:
         parts = replace(parts, aggregator=deployment.aggregator, weighted=True)
-    parts = replace(parts, n_shared=_n_shared(setup, deployment), n_classes=deployment.classes)
+    parts = replace(
+        parts,
+        n_shared=_n_shared(setup, deployment),
+        n_classes=deployment.classes,
+        private=private_sums_of(
+            config,
+            setup.layout.parameter_size,
+            ledger,
+            words=lambda _round_index, _purpose: secret_words,
+            is_repeatable=False,
+        ),
+    )
     return MethodSetting(
         initial=setup.initial,
         client_ids=tuple(client_ids),
