@@ -14,6 +14,7 @@ from pathlib import Path
 
 from fielding._typing import ClientId, Json
 from fielding.atomic import sync_folder
+from fielding.client.privacy.accountant import divergences, epsilon_of
 from fielding.client.privacy.rule import REPORT, PrivacyRule
 from fielding.errors import FileFormatError, OptionError, OutputError
 
@@ -69,18 +70,31 @@ class LedgerFile:
             n_open=self.n_open,
         )
 
-    def most_spent(self) -> dict[ClientId, Fraction]:
-        """Return what each client has spent at most in any window in a row, by the last rule."""
-        window = int(str(self.rules[-1].get("window", 1))) if self.rules else 1
+    def most_spent(self) -> dict[ClientId, float]:
+        """Return what each client has spent at most in any window in a row, by the last rule; all are of one kind.
+
+        Of Gaussian noise it is what the accountant says of so many reports: the first of them tell the most.
+        """
+        rule = self.rules[-1] if self.rules else {}
+        window = int(str(rule.get("window", 1)))
         by_client: dict[ClientId, list[Spending]] = {}
         for one in self.spendings:
             by_client.setdefault(one.client, []).append(one)
-        return {
+        most = {
             client: max(
                 sum((one.epsilon for one in each if 0 <= one.round_index - first.round_index < window), Fraction(0))
                 for first in each
             )
             for client, each in by_client.items()
+        }
+        if "noise" not in rule:
+            return {client: float(spent) for client, spent in most.items()}
+        share = Fraction(str(rule["epsilon"])) / int(str(rule["reports"]))
+        rate, noise, delta = float(str(rule["rate"])), float(str(rule["noise"])), float(Fraction(str(rule["delta"])))
+        n_steps = int(str(rule["steps"]))
+        return {
+            client: epsilon_of(divergences(rate, noise, int(spent / share) * n_steps), delta)
+            for client, spent in most.items()
         }
 
 

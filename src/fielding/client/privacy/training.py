@@ -68,6 +68,8 @@ class PrivateTraining:
             what=what,
             delta=Fraction(repr(self.delta)),
             noise_multiplier=self.noise,
+            rate=self.rate,
+            n_steps=self.n_steps,
         )
 
 
