@@ -19,8 +19,8 @@ SAMPLE: dict[str, Json] = {"training": "sample", "training_epsilon": 4.0, "train
 CLIENT: dict[str, Json] = {"training": "client", "training_epsilon": 4.0, "sampling_rate": 0.5}
 
 
-def private(section: dict[str, Json] = SAMPLE, **sections: Json) -> Table:
-    return {**table(privacy=section, **{"method": {"name": "global"}, **sections}), "coordinator": {}}
+def private(section: dict[str, Json] = SAMPLE, method: str = "global") -> Table:
+    return {**table(privacy=section, method={"name": method}), "coordinator": {}}
 
 
 def go(config: Table, folder: Path, **options: object) -> Result:
@@ -97,7 +97,7 @@ def test_keys_of_private_training_without_it_are_refused() -> None:
 def test_clusters_and_private_models_go_together(tmp_path: Path) -> None:
     section = {**CLIENT, "mode": "record", "epsilon": 8.0, "training_epsilon": 900.0}
 
-    result = go(private(section, method={"name": "fielding"}), tmp_path)
+    result = go(private(section, method="fielding"), tmp_path)
 
     found = read_ledger(tmp_path / LEDGER)
     assert set(found.kinds()) == {"report", "models"}

@@ -279,6 +279,12 @@ class PrivacySection:
         low=1,
         used_with=("private reports",),
     )
+    report_norm: float | None = key(
+        None,
+        "record: length that embeddings or gradients of samples are cut down to before they are summed; 1 by default",
+        above=0.0,
+        used_with=("private reports",),
+    )
     training: str | None = key(
         None,
         "none; sample: noise on clipped gradients of samples (DP-SGD); client: noise on clipped updates of clients, "
@@ -292,17 +298,19 @@ class PrivacySection:
         high=1000.0,
         used_with=("private training",),
     )
-    delta: float = key(1e-5, "the probability with which Gaussian noise may tell more", above=0.0, high=0.1)
-    max_norm: float = key(
-        1.0,
-        "length that the gradient of a sample, or the update of a client, is cut down to",
+    delta: float | None = key(
+        None, "the probability with which Gaussian noise may tell more; 1e-5 by default", above=0.0, high=0.1
+    )
+    max_norm: float | None = key(
+        None,
+        "length that the gradient of a sample, or the update of a client, is cut down to; 1 by default",
         above=0.0,
         used_with=("private training",),
     )
-    sampling_rate: float = key(
-        0.1,
+    sampling_rate: float | None = key(
+        None,
         "probability with which a sample is drawn for a step, or a client for a round, in place of training.batch_size "
-        "or training.participants",
+        "or training.participants; 0.1 by default",
         above=0.0,
         high=1.0,
         used_with=("private training",),

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 from fielding._typing import Json, Models
 from fielding.client.privacy.accountant import noise_for
-from fielding.client.privacy.counts import unit_of
+from fielding.client.privacy.counts import SENSITIVITY, is_summed, unit_of
 from fielding.client.privacy.geometric import RandomWords
 from fielding.client.privacy.ledger import PrivacyLedger
 from fielding.client.privacy.rule import PrivacyRule
@@ -156,8 +157,10 @@ def privacy_of(config: Config, report_rule: ReportRule) -> PrivacyRule | None:
         return None
     if section.epsilon is None:
         raise OptionError('privacy.mode is "record", but privacy.epsilon is not given; set it, for example to 2')
+    is_gaussian = is_summed(report_rule.representation)
     with mistakes_in("privacy.mode"):
-        unit_of(report_rule.representation, report_rule.name)
+        if not is_gaussian:
+            unit_of(report_rule.representation, report_rule.name)
         if config.coordinator.trigger == "pairwise":
             raise OptionError("trigger 'pairwise' compares single reports, whose noise would decide; take another one")
     kind = kind_of(config)
@@ -167,15 +170,24 @@ def privacy_of(config: Config, report_rule: ReportRule) -> PrivacyRule | None:
             "say so, which would tell; take fielding, moves or always, or leave privacy out"
         )
     with mistakes_in("privacy"):
-        return PrivacyRule(
+        rule = PrivacyRule(
             epsilon=Fraction(repr(section.epsilon)),
             reports=section.reports_per_window or 1,
             window=-(-trace.window // trace.gap) * trace.gap,
         )
+        if not is_gaussian:
+            return rule
+        return replace(
+            rule,
+            delta=Fraction(repr(section.delta or DELTA)),
+            noise_multiplier=noise_for(section.epsilon, section.delta or DELTA, rate=1.0, n_steps=rule.reports),
+            max_norm=section.report_norm or 1.0,
+        )
 
 
+DELTA, SAMPLING_RATE = 1e-5, 0.1  # unless the config says otherwise
 SAMPLE, CLIENT = "sample", "client"  # whom private training protects
-PRIVATE_METHODS = ("fielding", "global", "static", "moves", "always")
+PRIVATE_METHODS = ("fielding", "global", "moves", "always")
 """Methods whose clients train once a round and tell nothing else of their samples than reports."""
 OF_MEANS = ("mean", "fedavgm", "fedadagrad", "fedadam", "fedyogi", "flash")
 """Aggregations that see nothing of the updates but their mean."""
@@ -227,16 +239,15 @@ def private_training_of(config: Config) -> PrivateTraining | None:
     n_steps, n_times = training.local_steps, min(section.trainings_per_window or window, window)
     if section.training == CLIENT:
         n_steps, n_times, window = 1, config.rounds, FOREVER
+    delta, rate = section.delta or DELTA, section.sampling_rate or SAMPLING_RATE
     with mistakes_in("privacy"):
-        noise = noise_for(
-            section.training_epsilon, section.delta, rate=section.sampling_rate, n_steps=n_steps * n_times
-        )
+        noise = noise_for(section.training_epsilon, delta, rate=rate, n_steps=n_steps * n_times)
     return PrivateTraining(
         epsilon=section.training_epsilon,
-        delta=section.delta,
-        clip=section.max_norm,
+        delta=delta,
+        clip=section.max_norm or 1.0,
         noise=noise,
-        rate=section.sampling_rate,
+        rate=rate,
         n_times=n_times,
         window=window,
         n_steps=n_steps,
@@ -266,10 +277,16 @@ def private_sums_of(
 def noise_variance_of(config: Config, report_rule: ReportRule) -> float:
     """Return the variance of the noise that clients add to each count of samples; 0 if reports are exact."""
     rule = privacy_of(config, report_rule)
-    return 0.0 if rule is None else rule.noise_variance(unit_of(report_rule.representation))
+    if rule is None:
+        return 0.0
+    if rule.noise_multiplier:
+        return (SENSITIVITY * rule.noise_multiplier) ** 2
+    return rule.noise_variance(unit_of(report_rule.representation))
 
 
-def policy_of(config: Config, *, kind: Kind, metric: str, noise_variance: float = 0.0) -> Policy:
+def policy_of(
+    config: Config, *, kind: Kind, metric: str, noise_variance: float = 0.0, has_shares: bool = True
+) -> Policy:
     """Return the rules of the coordinator, for reports of a kind; those with noise are vectors under L2."""
     section = config.coordinator
     if noise_variance:
@@ -301,6 +318,7 @@ def policy_of(config: Config, *, kind: Kind, metric: str, noise_variance: float 
             robust=section.robust and not noise_variance,
             seed=config.seed,
             noise_variance=noise_variance,
+            has_shares=has_shares,
         )
 
 

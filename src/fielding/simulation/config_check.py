@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from fielding._extras import require
+from fielding.client.privacy.counts import is_summed
 from fielding.config.keys import KEYS, Config, TraceSection
 from fielding.config.parts import imported_function
 from fielding.config.presets import PRESETS
@@ -63,7 +64,13 @@ def check_config(config: Config, *, source: Source | None = None) -> None:
     if is_own_function(section):
         imported_function(section.representation, key="coordinator.representation")
     noise_variance = noise_variance_of(config, report_rule)
-    policy = policy_of(config, kind=report_rule.kind, metric=report_rule.metric, noise_variance=noise_variance)
+    policy = policy_of(
+        config,
+        kind=report_rule.kind,
+        metric=report_rule.metric,
+        noise_variance=noise_variance,
+        has_shares=not is_summed(report_rule.representation),
+    )
     lie_of(config, is_histogram=policy.kind == "histogram")
     serving_of(config)
     private_training_of(config)

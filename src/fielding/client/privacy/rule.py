@@ -23,7 +23,8 @@ class PrivacyRule:
     A sample is visible for ``window`` rounds, so that is all that is ever told of it, however long clients report.
     ``what``: of what kind the reports are; ``delta``: the probability with which they may tell more,
     ``noise_multiplier``: the standard deviation of Gaussian noise in lengths of what one sample adds, 0 without;
-    ``rate``, ``n_steps``: the probability with which a sample takes part in it, and how often each report adds it.
+    ``rate``, ``n_steps``: the probability with which a sample takes part in it, and how often each report adds it;
+    ``max_norm``: length that what one sample adds is cut down to.
 
     Examples
     --------
@@ -40,6 +41,7 @@ class PrivacyRule:
     noise_multiplier: float = 0.0
     rate: float = 1.0
     n_steps: int = 1
+    max_norm: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0 < self.epsilon <= MOST_EPSILON or max(self.epsilon.as_integer_ratio()) * self.reports > 2**32:
@@ -89,7 +91,13 @@ class PrivacyRule:
             "window": self.window,
             **({"what": self.what} if self.what != REPORT else {}),
             **(
-                {"delta": str(self.delta), "noise": self.noise_multiplier, "rate": self.rate, "steps": self.n_steps}
+                {
+                    "delta": str(self.delta),
+                    "noise": self.noise_multiplier,
+                    "rate": self.rate,
+                    "steps": self.n_steps,
+                    "norm": self.max_norm,
+                }
                 if self.delta
                 else {}
             ),

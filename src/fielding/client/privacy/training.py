@@ -70,6 +70,7 @@ class PrivateTraining:
             noise_multiplier=self.noise,
             rate=self.rate,
             n_steps=self.n_steps,
+            max_norm=self.clip,
         )
 
 

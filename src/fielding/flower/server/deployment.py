@@ -17,6 +17,7 @@ import numpy as np
 from fielding._typing import ClientId, Json, Models
 from fielding._version import __version__
 from fielding.atomic import replaced_file
+from fielding.client.privacy.counts import is_summed
 from fielding.client.privacy.geometric import secret_words
 from fielding.client.privacy.ledger import LEDGER
 from fielding.client.report_rule import ReportRule
@@ -244,6 +245,11 @@ def describing_on_devices(config: Config) -> ReportRule:
             "your function to client_app(describe=...) and set own-vectors = true"
         )
     report_rule = report_rule_of(section, is_own=False, seed=config.seed)
+    if is_summed(report_rule.representation) and privacy_of(config, report_rule) is not None:
+        raise OptionError(
+            f"coordinator.representation is {echo(section.representation)}, whose noised sums work in the simulator "
+            "alone; take label, predictions or confusion"
+        )
     if report_rule.is_label or kind.reports_from == "nobody":
         return report_rule
     if kind.detector is not None:
