@@ -146,7 +146,8 @@ def _device(simulation: Simulation, client: int, rule: DeviceRule, folder: Path,
         is_test = windows.pool.is_test()[schedule.sample[rows[is_new]]]
         return Samples(x, y, is_test=is_test, rounds=arrivals[is_new])
 
-    noise = simulated_noise(simulation.config.seed, schedule.client_ids)  # else no two runs would be the same
+    purpose = "private training" if simulation.config.privacy.training == "sample" else "privacy"
+    noise = simulated_noise(simulation.config.seed, schedule.client_ids, purpose)  # else no two runs would be the same
     return Device(
         DeviceNode(partition=client, config={}, folder=folder),
         rule,
