@@ -1,26 +1,32 @@
 """See what private reports cost, and what an attacker still learns from them.
 
-    python -m experiments.privacy zephyr [--seeds 3] [--svg docs/assets/privacy.svg]
-    python -m experiments.privacy fashion_mnist [--seeds 3]
+    python -m experiments.privacy zephyr [--seeds 5] [--svg docs/assets/privacy.svg] [--kept found.jsonl]
+    python -m experiments.privacy extrasensory | places | buckets [--seeds 5]
 
 Fielding with exact reports, with none (one global model), and with privacy.mode = "record" for several epsilon and
-reports per window m. The attacker sees the reports of a run: it guesses the label that a window holds most of, and
-whether a window holds one sample of a label or none, by the reported share of that label (AUC, 0.5 is a guess). Data
-come from FIELDING_DATA. Prints a table, and writes a chart of accuracy and AUC if one is asked for.
+reports per window m. ARI is that of the clusters with those of the run with exact reports, the mean over rounds. A
+wrong move takes a client away from the cluster whose members have label shares more like its own. The attacker sees the
+reports of a run: it guesses the label that a window holds most of, and whether a window holds one sample of a label or
+none, by the reported share of that label (AUC, 0.5 is a guess). Data come from FIELDING_DATA. Prints a table, and
+writes a chart of accuracy and AUC if one is asked for; runs that a file of --kept holds are not run again.
 """
 
 import argparse
+import json
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
 from experiments.tables import Table, markdown
-from fielding._typing import Counts, Matrix
+from fielding._typing import Counts, Mask, Matrix
 from fielding.config.reader import config_from
+from fielding.federation.evaluation import adjusted_rand_index
 from fielding.records.run_folder import read_run_reports
+from fielding.reporting.numbers.run_record import read_run
 from fielding.simulation.assembly import Own, assemble
 from fielding.simulation.experiment import run
 from fielding.traces.sliding import SlidingWindows
@@ -31,12 +37,19 @@ GRID: tuple[tuple[float | str, int], ...] = (
     (GLOBAL, 0),
     *((epsilon, m) for m in (1, 2) for epsilon in (8.0, 4.0, 2.0, 1.0, 0.5)),
 )
-HEAD = ("epsilon", "m", "reports", "moves", "ARI", "window", "next", "top label", "rare label (AUC)")
+HEAD = (
+    *("epsilon", "m", "reports", "moves", "wrong", "ARI", "window", "next", "worst decile"),
+    *("top label", "rare label (AUC)"),
+)
+FASHION: Table = {"name": "fashion_mnist", "clients": 100, "samples": 40}
 DATA: Mapping[str, Table] = {
     "zephyr": {"name": "zephyr", "interval": "30d"},
-    "fashion_mnist": {"name": "fashion_mnist", "scenario": "places", "clients": 100, "samples": 40},
+    "extrasensory": {"name": "extrasensory"},
+    "places": {**FASHION, "scenario": "places"},
+    "buckets": {**FASHION, "scenario": "label-buckets"},
     "digits": {"name": "digits", "scenario": "places", "clients": 20, "samples": 10},
 }
+Figures: TypeAlias = dict[str, float]
 
 
 def config_of(data: str, epsilon: float | str, m: int, seed: int, rounds: int = 120) -> Table:
@@ -109,26 +122,64 @@ def auc(present: Sequence[float], absent: Sequence[float]) -> float:
     return float((ranks.sum() - len(present) * (len(present) + 1) / 2) / max(1, len(present) * len(absent)))
 
 
-def measure(data: str, epsilon: float | str, m: int, seeds: int, rounds: int) -> dict[str, float]:
-    """Return the figures of one choice, means over seeds; accuracy also with its spread."""
-    found: dict[str, list[float]] = {}
-    for seed in range(1, seeds + 1):
-        config = config_of(data, epsilon, m, seed, rounds)
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name) / "run"
-            result = run(config, folder, page=False)
-            assert result.summary is not None
-            figures = {"window": result.summary["final_accuracy"], "next": result.summary["final_next_accuracy"]}
+def memberships_of(folder: Path, windows: SlidingWindows, rounds: int) -> Counts:
+    """Return the cluster of each client after each round, -1 for none, shape ``(rounds, n_clients)``."""
+    position = {client: at for at, client in enumerate(windows.schedule.client_ids)}
+    found = np.full((rounds, len(position)), -1, dtype=np.int64)
+    for at, changed in read_run(folder).memberships():
+        for client, cluster in changed:
+            found[at:, position[client]] = cluster
+    return found
+
+
+def count_wrong_moves(memberships: Counts, is_clustered_anew: Mask, windows: SlidingWindows) -> int:
+    """Return how many moves, outside re-clusterings, lead away from the members that are more alike by exact counts."""
+    n_wrong, everybody = 0, np.arange(memberships.shape[1])
+    for at in np.flatnonzero(~is_clustered_anew[1:]) + 1:
+        before, after = memberships[at - 1], memberships[at]
+        moved = np.flatnonzero((before != after) & (before >= 0) & (after >= 0))
+        if not moved.size:
+            continue
+        counts = counts_of(windows, everybody, int(at)).astype(np.float64)
+        shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+        for client in moved.tolist():
+            others = (before == after) & counts.any(axis=1)
+            old, new = (others & (before == one[client]) for one in (before, after))
+            if old.any() and new.any():
+                ways = [float(((shares[client] - shares[one].mean(axis=0)) ** 2).sum()) for one in (old, new)]
+                n_wrong += ways[0] < ways[1]
+    return n_wrong
+
+
+def measure(
+    data: str, epsilon: float | str, m: int, seed: int, rounds: int, exact: Counts | None
+) -> tuple[Figures, Counts]:
+    """Return the figures of one run, and the cluster of each client after each round; ``exact``: with exact reports."""
+    config = config_of(data, epsilon, m, seed, rounds)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "run"
+        result = run(config, folder, page=False)
+        assert result.summary is not None
+        names = {"window": "final_accuracy", "next": "final_next_accuracy", "decile": "worst_decile"}
+        figures = {key: result.summary[name] for key, name in names.items()}
+        windows = windows_of(config)
+        memberships = memberships_of(folder, windows, rounds)
+        if epsilon != GLOBAL:
             for key, figure in (("reports", "n_reports"), ("moves", "n_moved")):
                 figures[key] = sum(int(str(row[figure])) for row in result.rounds)
-            known = [float(str(row["ari"])) for row in result.rounds if row.get("ari") is not None]
-            figures["ari"] = statistics.mean(known) if known else float("nan")
-            if epsilon != GLOBAL:
-                figures["top"], figures["auc"] = attack(folder, windows_of(config))
-        for key, value in figures.items():
-            found.setdefault(key, []).append(float("nan") if value is None else float(str(value)))
-    spread = statistics.stdev(found["window"]) if seeds > 1 else 0.0
-    return {**{key: statistics.mean(values) for key, values in found.items()}, "spread": spread}
+            is_anew = np.zeros(rounds, dtype=np.bool_)
+            is_anew[[int(str(row["round"])) for row in read_run(folder).events if row.get("fired")]] = True
+            figures["wrong"] = count_wrong_moves(memberships, is_anew, windows)
+            same = memberships if exact is None else exact
+            figures["ari"] = statistics.mean(map(adjusted_rand_index, same, memberships))
+            figures["top"], figures["auc"] = attack(folder, windows)
+    return {key: float("nan") if one is None else float(str(one)) for key, one in figures.items()}, memberships
+
+
+def mean_figures(found: Sequence[Figures]) -> Figures:
+    """Return the means over seeds; of accuracy also the standard deviation."""
+    spread = statistics.stdev(one["window"] for one in found) if len(found) > 1 else 0.0
+    return {**{key: statistics.mean(one[key] for one in found) for key in found[0]}, "spread": spread}
 
 
 def row_of(epsilon: float | str, m: int, found: Mapping[str, float]) -> list[str]:
@@ -139,10 +190,10 @@ def row_of(epsilon: float | str, m: int, found: Mapping[str, float]) -> list[str
         return "" if np.isnan(value) else f"{factor * value:.{digits}f}"
 
     window = f"{shown('window', 100, 1)} ± {shown('spread', 100, 1)}"
-    counts = [shown("reports", digits=0), shown("moves", digits=0)] if epsilon != GLOBAL else ["", ""]
-    agreement = shown("ari") if epsilon != GLOBAL else ""
+    counts = [shown(key, digits=0) for key in ("reports", "moves", "wrong")]
     name = epsilon if isinstance(epsilon, str) else f"{epsilon:g}"
-    return [name, str(m or ""), *counts, agreement, window, shown("next", 100, 1), shown("top"), shown("auc")]
+    scores = [window, shown("next", 100, 1), shown("decile", 100, 1)]
+    return [name, str(m or ""), *counts, shown("ari"), *scores, shown("top"), shown("auc")]
 
 
 def chart(found: Mapping[tuple[float | str, int], Mapping[str, float]]) -> str:
@@ -180,23 +231,42 @@ def chart(found: Mapping[tuple[float | str, int], Mapping[str, float]]) -> str:
     )
 
 
+def read_kept(path: Path | None, data: str, seed: int) -> dict[tuple[float | str, int], Figures]:
+    """Return the figures of runs that a file holds."""
+    if path is None or not path.exists():
+        return {}
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return {(one["epsilon"], one["m"]): one["figures"] for one in lines if (one["data"], one["seed"]) == (data, seed)}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure all choices."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", choices=DATA)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=120)
     parser.add_argument("--svg", type=Path)
+    parser.add_argument("--kept", type=Path)
     given = parser.parse_args(arguments)
-    found: dict[tuple[float | str, int], dict[str, float]] = {}
-    rows: list[list[str]] = []
-    for epsilon, m in GRID:
-        found[epsilon, m] = measure(given.data, epsilon, m, given.seeds, given.rounds)
-        rows.append(row_of(epsilon, m, found[epsilon, m]))
-        print(" | ".join(rows[-1]), flush=True)
-    print(markdown([HEAD, *rows]))
+    found: dict[tuple[float | str, int], list[Figures]] = {choice: [] for choice in GRID}
+    for seed in range(1, given.seeds + 1):
+        known = read_kept(given.kept, given.data, seed)
+        exact: Counts | None = None
+        for epsilon, m in GRID:
+            if (figures := known.get((epsilon, m))) is None:
+                if exact is None and epsilon not in (EXACT, GLOBAL):
+                    exact = measure(given.data, EXACT, 0, seed, given.rounds, None)[1]
+                figures, memberships = measure(given.data, epsilon, m, seed, given.rounds, exact)
+                exact = memberships if epsilon == EXACT else exact
+                if given.kept is not None:
+                    line = {"data": given.data, "seed": seed, "epsilon": epsilon, "m": m, "figures": figures}
+                    with given.kept.open("a", encoding="utf-8") as file:
+                        file.write(f"{json.dumps(line)}\n")
+            found[epsilon, m].append(figures)
+    means = {choice: mean_figures(each) for choice, each in found.items()}
+    print(markdown([HEAD, *(row_of(*choice, one) for choice, one in means.items())]))
     if given.svg is not None:
-        given.svg.write_text(chart(found), encoding="utf-8")
+        given.svg.write_text(chart(means), encoding="utf-8")
 
 
 if __name__ == "__main__":

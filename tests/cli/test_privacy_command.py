@@ -40,6 +40,8 @@ def test_a_run_is_told_with_its_worst_client_and_what_was_sent_when(tmp_path: Pa
     assert one["n_reports"] in (3, 4)
     page = (tmp_path / "run" / "report.html").read_text()
     assert "cannot" not in page.partition("<main")[0]
+    assert '"title":"Privacy"' in page
+    assert '"report","3.000"' in page
     why = fielding("show", tmp_path / "run", "--client", "5", "--round", "0")
     assert why.returncode == 0, why.stderr
 

@@ -157,7 +157,8 @@ def _device(simulation: Simulation, client: int, rule: DeviceRule, folder: Path,
         """Return the end of the newest day that is complete; the trace begins at midnight."""
         return DAY * windows.n_complete(round_index)
 
-    noise = simulated_noise(simulation.config.seed, schedule.client_ids)  # else no two runs would be the same
+    purpose = "private training" if simulation.config.privacy.training == "sample" else "privacy"
+    noise = simulated_noise(simulation.config.seed, schedule.client_ids, purpose)  # else no two runs would be the same
     return Device(
         DeviceNode(partition=client, config={}, folder=folder),
         rule,

@@ -21,10 +21,11 @@ from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.rule import rule_from
 from fielding.flower.device.state import STATE
+from fielding.flower.server.deployment import describing_on_devices
 from fielding.flower.server.device_rule import device_record
 from fielding.flower.wire.orders import DescribeReply, Report
 from fielding.runtime.own_code import DeviceNode
-from tests.flower.device_wire import deployed_config
+from tests.flower.device_wire import Deployed, deployed_config
 from tests.flower.devices import RULE, Diary, describe, device, samples
 from tests.flower.same_runs import assert_stops_do_no_harm, deployed_as_simulated
 from tests.simulation.run_cases import Table, table
@@ -174,3 +175,42 @@ def test_orders_carry_the_rule_and_one_that_came_damaged_is_refused() -> None:
 
     with pytest.raises(InputError, match="the rule of private reports"):
         rule_from({**record, "privacy": {"epsilon": "0", "reports": 2, "window": 6}})
+
+
+SAMPLE: dict[str, Json] = {"training": "sample", "training_epsilon": 4.0, "trainings_per_window": 2}
+CLIENT: dict[str, Json] = {"training": "client", "training_epsilon": 900.0, "sampling_rate": 0.5}
+
+
+def trained_privately(section: dict[str, Json]) -> Table:
+    return {**table(privacy=section, method={"name": "global"}), "coordinator": {}}
+
+
+@pytest.mark.usefixtures("_no_waiting_for_the_disk")
+def test_devices_train_in_private_as_the_simulator_says_where_noise_is_the_same(tmp_path: Path) -> None:
+    deployed_as_simulated(deployed_config(trained_privately(SAMPLE)), tmp_path)
+
+    simulated = read_ledger(tmp_path / "simulated" / LEDGER).of("training").spendings
+    assert simulated
+    for client in range(12):
+        path = next((tmp_path / f"device-{client}").glob(f"*.{LEDGER}"), None)
+        spendings = [] if path is None else read_ledger(path).of("training").spendings
+        wanted = [one.round_index for one in simulated if one.client == client]
+        assert [one.round_index for one in spendings] == wanted
+
+
+@pytest.mark.usefixtures("_no_waiting_for_the_disk")
+def test_a_server_adds_noise_to_what_devices_send_and_writes_it_down_first(tmp_path: Path) -> None:
+    deployed = Deployed(deployed_config(trained_privately(CLIENT)), tmp_path)
+
+    assert deployed.run() is not None
+
+    found = read_ledger(deployed.out / LEDGER)
+    assert found.kinds() == ["models"]
+    assert [one.round_index for one in found.spendings] == list(range(12))
+
+
+def test_devices_cannot_yet_report_noised_sums() -> None:
+    config = private_table(coordinator={"representation": "embedding", "shared_model": "global", "shared_rounds": 2})
+
+    with pytest.raises(OptionError, match="'embedding', whose noised sums work in the simulator alone"):
+        describing_on_devices(deployed_config(config))

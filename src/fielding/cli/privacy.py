@@ -1,7 +1,5 @@
 """`fielding privacy`: what private reports or noised sums have told at most, by the ledger of a run or a device."""
 
-from collections import Counter
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,9 +8,13 @@ import typer
 from fielding._typing import Json
 from fielding.cli.console import say, say_json, say_table
 from fielding.cli.options import JsonOutput
-from fielding.client.privacy.ledger import LEDGER, LedgerFile, read_ledger
+from fielding.client.privacy.ledger import LEDGER, read_ledger
+from fielding.client.privacy.rule import REPORT
+from fielding.client.privacy.sums import SUMS
+from fielding.client.privacy.training import FOREVER
 from fielding.errors import InputError
 from fielding.reporting.formatting import plain
+from fielding.reporting.numbers.budget import describe_ledger, describe_sums
 
 if TYPE_CHECKING:
     from fielding.config.keys import Config
@@ -27,7 +29,7 @@ def privacy(
     client: Annotated[str | None, typer.Option("--client", help="Tell the reports of this client alone.")] = None,
     as_json: JsonOutput = False,
 ) -> None:
-    """Tell what private reports have told of a sample at most, which client told most, and what was sent when.
+    """Tell what private reports and training have told at most, which client told most, and what was sent when.
 
     Any window of rounds counts, not only the last one; a line of the ledger that a crash cut short counts as a report.
 
@@ -50,34 +52,45 @@ def privacy(
     ledger = read_ledger(path)
     if not ledger.rules:
         raise InputError(f"{path} holds no rule of private reports; give the folder of a run that reported privately")
-    if ledger.rules[-1].get("mode") == "client":
-        _tell_sums(ledger, as_json=as_json)
-        return
-    record = describe_ledger(ledger, client)
+    found = {
+        what: describe_sums(ledger.of(what)) if what == SUMS else describe_ledger(ledger.of(what), client)
+        for what in ledger.kinds()
+    }
     if as_json:
-        say_json(record)
+        say_json({**found.pop(REPORT, {}), **found.pop(SUMS, {}), **found})
         return
-    reports, rule = record["reports"], ledger.rules[-1]
-    say(f"epsilon per window  {plain(record['epsilon'])} ({rule['reports']} reports in {rule['window']} rounds)")
+    for what, record in found.items():
+        if what == SUMS:
+            _say_sums(record)
+        else:
+            _say_kind(what, record)
+
+
+def _say_kind(what: str, record: dict[str, Json]) -> None:
+    """Tell what one kind of thing has told: reports, trainings, models."""
+    names = {REPORT: "reports", "training": "trainings", "models": "rounds"}
+    name, reports, is_lasting = names.get(what, what), record["reports"], record["window"] == FOREVER
+    said = f"{record['reports_per_window']} {name} in " + ("all" if is_lasting else f"{record['window']} rounds")
+    delta = f" at delta {plain(record['delta'])}" if "delta" in record else ""
+    say(f"epsilon per {'run   ' if is_lasting else 'window'}  {plain(record['epsilon'])}{delta} ({said})")
     say(f"spent at most       {plain(record['epsilon_spent'])} by client {record['worst_client']}")
-    say(f"reports             {record['n_reports']} of {record['n_clients']} clients")
+    say(f"{name:<19} {record['n_reports']} of {record['n_clients']} clients")
     if record["n_torn"]:
         say(f"cut short           {record['n_torn']} lines by a crash; they count as reports")
     if isinstance(reports, list):
-        rows = [
-            [str(one["round"]), str(one["reports"]), plain(one["epsilon"])] for one in reports if isinstance(one, dict)
-        ]
-        title = f"The last {MOST_ROUNDS} rounds with reports" if len(rows) > MOST_ROUNDS else "Rounds with reports"
-        say_table(title, [["round", "reports", "epsilon of each"], *rows[-MOST_ROUNDS:]])
+        rows = [[str(one["round"]), str(one["reports"])] for one in reports if isinstance(one, dict)]
+        if what == REPORT:
+            rows = [
+                [*row, plain(one["epsilon"])] for row, one in zip(rows, reports, strict=True) if isinstance(one, dict)
+            ]
+        head = ["round", name, *(["epsilon of each"] if what == REPORT else [])]
+        title = f"The last {MOST_ROUNDS} rounds with {name}" if len(rows) > MOST_ROUNDS else f"Rounds with {name}"
+        say_table(title, [head, *rows[-MOST_ROUNDS:]])
 
 
-def _tell_sums(ledger: LedgerFile, *, as_json: bool) -> None:
+def _say_sums(record: dict[str, Json]) -> None:
     """Tell what noised sums have told of every client."""
-    record = describe_sums(ledger)
-    if as_json:
-        say_json(record)
-        return
-    say(f"epsilon per client  {plain(record['epsilon'])} in all, but for a probability of {record['delta']:g}")
+    say(f"epsilon per client  {plain(record['epsilon'])} in all, but for a probability of {plain(record['delta'])}")
     say(f"spent               {plain(record['epsilon_spent'])} by {record['n_releases']} of {record['planned']} sums")
     if (id_epsilon := record["id_epsilon"]) is not None:
         say(f"cluster asked for   {plain(id_epsilon)} each time, beside that")
@@ -85,25 +98,8 @@ def _tell_sums(ledger: LedgerFile, *, as_json: bool) -> None:
         say("cluster asked for   in clear: the server knows which center each client is nearest to")
     if record["n_torn"]:
         say(f"cut short           {record['n_torn']} lines by a crash; they count as sums")
-    say(f"rounds with sums    {', '.join(str(one.round_index) for one in ledger.spendings)}")
-
-
-def describe_sums(ledger: LedgerFile) -> dict[str, Json]:
-    """Return what people want to know of a ledger of noised sums, as plain values."""
-    from fielding.client.privacy.gaussian import epsilon_of
-
-    rule, delta = ledger.rules[-1], float(str(ledger.rules[-1]["delta"]))
-    rho = sum((one.epsilon for one in ledger.spendings), Fraction(0))
-    return {
-        "epsilon": float(str(rule["epsilon"])),
-        "delta": delta,
-        "id_epsilon": rule.get("id_epsilon"),
-        "epsilon_spent": epsilon_of(float(rho), delta),
-        "rho_spent": float(rho),
-        "n_releases": len(ledger.spendings),
-        "planned": rule["releases"],
-        "n_torn": ledger.n_open + sum(one.is_torn for one in ledger.spendings),
-    }
+    if isinstance(record["rounds"], list):
+        say(f"rounds with sums    {', '.join(str(one) for one in record['rounds'])}")
 
 
 def _plan_sums(config: "Config", *, as_json: bool) -> None:
@@ -160,27 +156,3 @@ def _plan(config: "Config", *, as_json: bool) -> None:
     say_table("In the cluster that exact counts say", [["epsilon", *(f"m = {m}" for m in tried)], *rows])
     say(f"without any report after the start: {plan.unmoved:.0%}")
     say(f"for epsilon {plain(wanted)}: reports_per_window = {plan.suggest(wanted)}")
-
-
-def describe_ledger(ledger: LedgerFile, client: str | None = None) -> dict[str, Json]:
-    """Return what people want to know of a ledger, as plain values; with a client of its reports alone."""
-    spendings = [one for one in ledger.spendings if client is None or str(one.client) == client]
-    if client is not None and not spendings:
-        raise InputError(f"client {client} has reported nothing; leave --client out to see those that have")
-    rule = ledger.rules[-1]
-    spent = ledger.most_spent()
-    if client is not None:
-        spent = {name: most for name, most in spent.items() if str(name) == client}
-    worst = max(spent, key=lambda name: spent[name], default=None)
-    counted, most = Counter(one.round_index for one in spendings), {one.round_index: one.epsilon for one in spendings}
-    return {
-        "epsilon": float(Fraction(str(rule["epsilon"]))),
-        "reports_per_window": rule["reports"],
-        "window": rule["window"],
-        "epsilon_spent": float(spent[worst]) if worst is not None else 0.0,
-        "worst_client": worst,
-        "n_clients": len(spent),
-        "n_reports": len(spendings),
-        "n_torn": ledger.n_open + sum(one.is_torn for one in spendings),
-        "reports": [{"round": at, "reports": counted[at], "epsilon": float(most[at])} for at in sorted(counted)],
-    }

@@ -12,6 +12,7 @@ from fielding.distance import METRICS
 PROX_SIGNS = ("toward", "fedscale")
 K_CHOICES = ("silhouette", "finest")
 PRIVACY_MODES = ("none", "record", "client")
+PRIVATE_TRAININGS = ("none", "sample", "client")
 DETECTORS = (*PLACES["drift test"], *PLACES["sample test"], BY_KIND)
 """Drift tests on reports, and those on samples as the shared model sees them."""
 
@@ -261,7 +262,7 @@ class ReportsSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacySection:
-    """What reports tell of a sample at most, or a run of a client (docs/privacy.md, docs/privacy-client.md)."""
+    """What reports, groups and training tell of a sample or a client at most (docs/privacy.md)."""
 
     mode: str | None = key(
         None,
@@ -283,19 +284,55 @@ class PrivacySection:
         low=1,
         used_with=("privacy", "private reports"),
     )
-    delta: float | None = key(
-        None,
-        "client: probability with which epsilon may not hold; 1e-5 by default",
-        above=0.0,
-        high=0.01,
-        used_with=("privacy", "noised sums"),
-    )
     id_epsilon: float | None = key(
         None,
         "client: what the cluster that a client asks for tells each time (randomised response); in clear by default",
         above=0.0,
         high=30.0,
         used_with=("privacy", "noised sums"),
+    )
+    report_norm: float | None = key(
+        None,
+        "record: length that embeddings or gradients of samples are cut down to before they are summed; 1 by default",
+        above=0.0,
+        used_with=("privacy", "private reports"),
+    )
+    training: str | None = key(
+        None,
+        "none; sample: noise on clipped gradients of samples (DP-SGD); client: noise on clipped updates of clients, "
+        "added once by the server (DP-FedAvg)",
+        choices=PRIVATE_TRAININGS,
+    )
+    training_epsilon: float | None = key(
+        None,
+        "what all training tells at most: of a sample while it is visible, or of a client in the whole run",
+        above=0.0,
+        high=1000.0,
+        used_with=("private training",),
+    )
+    delta: float | None = key(
+        None, "the probability with which Gaussian noise may tell more; 1e-5 by default", above=0.0, high=0.1
+    )
+    max_norm: float | None = key(
+        None,
+        "length that the gradient of a sample, or the update of a client, is cut down to; 1 by default",
+        above=0.0,
+        used_with=("private training",),
+    )
+    sampling_rate: float | None = key(
+        None,
+        "probability with which a sample is drawn for a step, or a client for a round, in place of training.batch_size "
+        "or training.participants; 0.1 by default",
+        above=0.0,
+        high=1.0,
+        used_with=("private training",),
+    )
+    trainings_per_window: int | None = key(
+        None,
+        "sample: in how many rounds a client may train while a sample is visible; in all by default, fewer have less "
+        "noise",
+        low=1,
+        used_with=("private training",),
     )
 
 

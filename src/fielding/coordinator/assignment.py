@@ -47,13 +47,15 @@ def clear_moves(
     *,
     n_samples: Codes,
     noise_variance: float,
+    has_shares: bool = True,
 ) -> Mask:
     """Return which clients lie nearer to their new center by more than sampling and noise explain.
 
     The margin is the difference of the squared Euclidean distances from the two centers. For a client halfway between
     them, with label shares p, it has mean 0 and variance ``4 D' (diag(p) - p p') D / n + 4 v |D|^2 / n^2`` with D the
-    difference of the centers and v the ``noise_variance`` of a count. A client without a cluster, or that stays, is
-    clear; one whose number of samples is not known is not.
+    difference of the centers and v the ``noise_variance`` of a count. Where reports are no shares but means of vectors
+    of length 1 at most, the variance of a sample along D is taken to be the largest possible, ``|D|^2``. A client
+    without a cluster, or that stays, is clear; one whose number of samples is not known is not.
 
     Examples
     --------
@@ -72,6 +74,8 @@ def clear_moves(
     halfway /= np.maximum(halfway.sum(axis=1, keepdims=True), TIE)
     along = np.square(apart)
     sampling = (halfway * along).sum(axis=1) - np.square((halfway * apart).sum(axis=1))
+    if not has_shares:
+        sampling = along.sum(axis=1)
     known = np.maximum(sizes, 1.0)
     error = 2.0 * np.sqrt(np.maximum(sampling, 0.0) / known + noise_variance * along.sum(axis=1) / known**2)
     is_clear[at] = (sizes > 0.0) & (margin > CLEAR * error)

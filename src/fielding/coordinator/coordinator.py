@@ -323,7 +323,13 @@ class Coordinator:
         if self.policy.noise_variance:
             n_samples = self.registry.samples.of(speaking)
             is_clear = clear_moves(
-                drifted, before.centers, old, new, n_samples=n_samples, noise_variance=self.policy.noise_variance
+                drifted,
+                before.centers,
+                old,
+                new,
+                n_samples=n_samples,
+                noise_variance=self.policy.noise_variance,
+                has_shares=self.policy.has_shares,
             )
             new = np.where(is_clear, new, old)
         membership[speaking] = new
@@ -361,7 +367,8 @@ class Coordinator:
             kind=self.policy.kind,
             resampled=samples.since_previous(rows, *stayed) if has_floor else None,
             resampled_since_global=samples.since_global(rows, self.registry.membership) if has_floor else None,
-            noise_variance=self.policy.noise_variance,
+            # The spread of reports that are no shares shows their noise.
+            noise_variance=self.policy.noise_variance if self.policy.has_shares else 0.0,
         )
         return self.policy.trigger.assess(movement, self.memory), theta
 
@@ -386,7 +393,7 @@ class Coordinator:
     def _clustering(self, current: Matrix | None) -> Clustering:
         rng = stream(self.policy.seed, "cluster", self.n_events)
         points = self.registry.active_points()
-        if self.policy.noise_variance:
+        if self.policy.noise_variance and self.policy.has_shares:
             points = Points(root_shares(points.all()))
             current = None if current is None else root_shares(current)
         return self.policy.clusterer.cluster(

@@ -38,6 +38,8 @@ class Policy:
         Variance of the noise that clients add to each count of samples before they divide it by their number of
         samples; 0: reports are exact. With noise clients move only where their report says so beyond it, and are
         grouped by the roots of what is above zero.
+    has_shares
+        Whether noised reports are shares; else they are means of vectors of length 1 at most, grouped as they are.
     """
 
     kind: Kind = "histogram"
@@ -48,6 +50,7 @@ class Policy:
     robust: bool = False
     seed: int = 0
     noise_variance: float = 0.0
+    has_shares: bool = True
 
     def __post_init__(self) -> None:
         checked_kind(self.kind)
@@ -89,6 +92,8 @@ def policy_record(policy: Policy) -> dict[str, Json]:
     record: dict[str, Json] = asdict(policy)
     if not policy.noise_variance:
         del record["noise_variance"]  # as it was before there was noise
+    if policy.has_shares:
+        del record["has_shares"]
     options = asdict(policy.trigger)  # type: ignore[call-overload]
     record["trigger"] = {
         "name": policy.trigger.name,

@@ -1,14 +1,19 @@
 """The plug-ins that a config names, made with their options; the message of a mistake names its section."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 from fielding._typing import Json, Models
-from fielding.client.privacy.counts import unit_of
+from fielding.client.privacy.accountant import noise_for
+from fielding.client.privacy.counts import SENSITIVITY, is_summed, unit_of
+from fielding.client.privacy.geometric import RandomWords
+from fielding.client.privacy.ledger import PrivacyLedger
 from fielding.client.privacy.rule import PrivacyRule
 from fielding.client.privacy.sums import LEAST_CLIENTS, SumRule, SumSchedule
+from fielding.client.privacy.training import FOREVER, MODELS, PrivateTraining
 from fielding.client.report_rule import ReportRule
 from fielding.config.keys import Config, CoordinatorSection
 from fielding.config.parts import imported_function
@@ -19,6 +24,7 @@ from fielding.distance import Kind
 from fielding.errors import CheckpointError, InputError, OptionError, echo
 from fielding.federation.aggregation import aggregator_named
 from fielding.federation.pace import pace_named
+from fielding.federation.private_sums import PrivateSums
 from fielding.federation.report_budget import ReportBudget
 from fielding.federation.selection import Selection, selector_named
 from fielding.methods import Method, MethodKind, MethodSetting, Parts, kind_named, method_named
@@ -89,9 +95,9 @@ def file_model(section: CoordinatorSection, layout: Layout) -> Models:
         raise OptionError(f"coordinator.shared_model: {error}") from None
 
 
-RECORD, CLIENT = "record", "client"
+RECORD, SAMPLE, CLIENT = "record", "sample", "client"
 """The modes of privacy: reports of clients carry noise, or only noised sums over clients are heard."""
-DELTA = 1e-5  # of mode client, unless the config says
+DELTA = 1e-5  # of Gaussian noise, unless the config says
 LEARNED = "learned"  # in place of a number for tau: it is found out
 
 
@@ -147,6 +153,21 @@ def report_budget_of(config: Config, usual: int | None = None) -> ReportBudget |
     return ReportBudget(budget) if isinstance(budget, int) else None
 
 
+def window_rounds(config: Config) -> int:
+    """Return the length of windows where budgets are counted by rounds; OptionError if windows go by time."""
+    window = config.trace.window
+    if isinstance(window, str):
+        raise OptionError(
+            f"trace.window is {echo(window)}, but what is private is counted by rounds; give trace.window in rounds"
+        )
+    return window
+
+
+def span_of(config: Config) -> int:
+    """Return how many rounds a sample stays visible: as many as the intervals that a window shows."""
+    return -(-window_rounds(config) // config.trace.gap) * config.trace.gap
+
+
 def privacy_of(config: Config, report_rule: ReportRule) -> PrivacyRule | None:
     """Return what reports tell of a sample at most; None if they are exact.
 
@@ -155,18 +176,16 @@ def privacy_of(config: Config, report_rule: ReportRule) -> PrivacyRule | None:
     OptionError
         If there is no proof for what clients would report, or for when the method has them report.
     """
-    section, trace = config.privacy, config.trace
+    section = config.privacy
     if section.mode != RECORD:
         return None
     if section.epsilon is None:
         raise OptionError('privacy.mode is "record", but privacy.epsilon is not given; set it, for example to 2')
-    if isinstance(trace.window, str):
-        raise OptionError(
-            f"trace.window is {echo(trace.window)}, but private reports are counted per window of rounds; give "
-            "trace.window in rounds"
-        )
+    window = span_of(config)
+    is_gaussian = is_summed(report_rule.representation)
     with mistakes_in("privacy.mode"):
-        unit_of(report_rule.representation, report_rule.name)
+        if not is_gaussian:
+            unit_of(report_rule.representation, report_rule.name)
         if config.coordinator.trigger == "pairwise":
             raise OptionError("trigger 'pairwise' compares single reports, whose noise would decide; take another one")
     kind = kind_of(config)
@@ -176,11 +195,107 @@ def privacy_of(config: Config, report_rule: ReportRule) -> PrivacyRule | None:
             "say so, which would tell; take fielding, moves or always, or leave privacy out"
         )
     with mistakes_in("privacy"):
-        return PrivacyRule(
+        rule = PrivacyRule(
             epsilon=Fraction(repr(section.epsilon)),
             reports=section.reports_per_window or 1,
-            window=-(-trace.window // trace.gap) * trace.gap,
+            window=window,
         )
+        if not is_gaussian:
+            return rule
+        return replace(
+            rule,
+            delta=Fraction(repr(section.delta or DELTA)),
+            noise_multiplier=noise_for(section.epsilon, section.delta or DELTA, rate=1.0, n_steps=rule.reports),
+            max_norm=section.report_norm or 1.0,
+        )
+
+
+SAMPLING_RATE = 0.1  # unless the config says otherwise
+PRIVATE_METHODS = ("fielding", "global", "moves", "always")
+"""Methods whose clients train once a round and tell nothing else of their samples than reports."""
+OF_MEANS = ("mean", "fedavgm", "fedadagrad", "fedadam", "fedyogi", "flash")
+"""Aggregations that see nothing of the updates but their mean."""
+
+
+def private_training_of(config: Config) -> PrivateTraining | None:
+    """Return the noise that training carries; None if it carries none.
+
+    Raises
+    ------
+    OptionError
+        If something else that clients send would tell what the noise hides.
+    """
+    section, training = config.privacy, config.training
+    if section.training in (None, "none"):
+        return None
+    what = f'privacy.training is "{section.training}"'
+    if section.training_epsilon is None:
+        raise OptionError(f"{what}, but privacy.training_epsilon is not given; set it, for example to 8")
+    if config.method.name not in PRIVATE_METHODS or config.method.options.get("guard"):
+        raise OptionError(
+            f"{what}, but clients of method {config.method.name!r} tell more of their samples than that hides; take "
+            f"one of {', '.join(PRIVATE_METHODS)}, without a guard"
+        )
+    if kind_of(config).reports_from != "nobody" and section.mode in (None, "none"):
+        raise OptionError(f'{what}, but reports are exact; set privacy.mode, or method.name = "global"')
+    for key, value, plain in (
+        ("selection.name", config.selection.name, "uniform"),
+        ("pace.name", config.pace.name, "steady"),
+        ("serving.experts", config.serving.experts, "none"),
+        ("serving.correction", config.serving.correction, "none"),
+        ("training.rehearsal", training.rehearsal, False),
+        ("training.balanced", training.balanced, False),
+        ("training.moon", training.moon, 0.0),
+        ("coordinator.tau", LEARNED if config.coordinator.tau == LEARNED else None, None),
+        ("own.train", config.own.train, None),
+        ("aggregation.shared_body", config.aggregation.shared_body, False),
+        *((("training.weighted", training.weighted, False),) if section.training == CLIENT else ()),
+    ):
+        if value != plain:
+            raise OptionError(f"{what}, but {key} is {echo(value)}, which uses what noise should hide; leave it out")
+    is_robust = section.training == CLIENT and config.aggregation.name not in OF_MEANS
+    if is_robust or config.aggregation.name in ("q-fedavg", "wiener"):
+        raise OptionError(
+            f"{what}, but aggregation {config.aggregation.name!r} looks at single updates or losses; take one of "
+            f"{', '.join(OF_MEANS)}"
+        )
+    window = span_of(config)
+    n_steps, n_times = training.local_steps, min(section.trainings_per_window or window, window)
+    if section.training == CLIENT:
+        n_steps, n_times, window = 1, config.rounds, FOREVER
+    delta, rate = section.delta or DELTA, section.sampling_rate or SAMPLING_RATE
+    with mistakes_in("privacy"):
+        noise = noise_for(section.training_epsilon, delta, rate=rate, n_steps=n_steps * n_times)
+    return PrivateTraining(
+        epsilon=section.training_epsilon,
+        delta=delta,
+        clip=section.max_norm or 1.0,
+        noise=noise,
+        rate=rate,
+        n_times=n_times,
+        window=window,
+        n_steps=n_steps,
+    )
+
+
+def private_sums_of(
+    config: Config,
+    n_parameters: int,
+    ledger: Path | None,
+    *,
+    words: Callable[[int, int], RandomWords],
+    is_repeatable: bool,
+) -> PrivateSums | None:
+    """Return the noise that the server adds to what models learn of clients; None if it adds none.
+
+    ``ledger``: the file of the budget; ``words``, ``is_repeatable``: as in :class:`PrivateSums` and
+    :class:`PrivacyLedger`.
+    """
+    rule = private_training_of(config)
+    if rule is None or config.privacy.training != CLIENT:
+        return None
+    budget = PrivacyLedger(ledger, rule.rule(MODELS), is_repeatable=is_repeatable)
+    return PrivateSums(rule=rule, ledger=budget, words=words, n_parameters=n_parameters)
 
 
 def sums_of(config: Config) -> tuple[SumRule, SumSchedule] | None:
@@ -213,7 +328,7 @@ def sums_of(config: Config) -> tuple[SumRule, SumSchedule] | None:
                 f"{echo(coordinator.representation)}; take representation label, or another mode"
             )
     schedule = SumSchedule(
-        rounds=config.rounds, gap=trace.gap, window=trace.window, chooses_k=coordinator.k_choice != "finest"
+        rounds=config.rounds, gap=trace.gap, window=window_rounds(config), chooses_k=coordinator.k_choice != "finest"
     )
     with mistakes_in("privacy"):
         rule = SumRule(
@@ -237,10 +352,16 @@ def check_fleet(config: Config, n_clients: int) -> None:
 def noise_variance_of(config: Config, report_rule: ReportRule) -> float:
     """Return the variance of the noise that clients add to each count of samples; 0 if reports are exact."""
     rule = privacy_of(config, report_rule)
-    return 0.0 if rule is None else rule.noise_variance(unit_of(report_rule.representation))
+    if rule is None:
+        return 0.0
+    if rule.noise_multiplier:
+        return (SENSITIVITY * rule.noise_multiplier) ** 2
+    return rule.noise_variance(unit_of(report_rule.representation))
 
 
-def policy_of(config: Config, *, kind: Kind, metric: str, noise_variance: float = 0.0) -> Policy:
+def policy_of(
+    config: Config, *, kind: Kind, metric: str, noise_variance: float = 0.0, has_shares: bool = True
+) -> Policy:
     """Return the rules of the coordinator, for reports of a kind; those with noise are vectors under L2."""
     section = config.coordinator
     if noise_variance:
@@ -272,6 +393,7 @@ def policy_of(config: Config, *, kind: Kind, metric: str, noise_variance: float 
             robust=section.robust and not noise_variance,
             seed=config.seed,
             noise_variance=noise_variance,
+            has_shares=has_shares,
         )
 
 
@@ -307,4 +429,5 @@ def local_rule(config: Config) -> LocalRule:
         moon_temperature=section.moon_temperature,
         rehearsal=section.rehearsal,
         balanced=section.balanced,
+        private=private_training_of(config) if config.privacy.training == SAMPLE else None,
     )

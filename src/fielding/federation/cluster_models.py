@@ -15,6 +15,7 @@ from fielding.federation.clients import Updates
 from fielding.federation.models import is_finite, mean_model, mix_models
 from fielding.federation.pace import Pace, PaceStep, Steady
 from fielding.federation.pace.pace import mix_memory
+from fielding.federation.private_sums import PrivateSums
 
 Arrays = dict[str, npt.NDArray[np.generic]]
 _MEMORY, _COMMON, _PACE = "memory/", "common/", "pace/"
@@ -32,7 +33,8 @@ class ClusterModels:
     The server steps that model by the aggregator, and heads of clusters by what the aggregator has for these, if any.
     ``n_classes``: 0 if it is not known. ``clip``: changes of parameters that are longer than so many times the usual
     one of their cluster are shortened to that before they are combined; None for as they are. ``on_mix``: called with
-    every mixing, for other parts that remember something per cluster.
+    every mixing, for other parts that remember something per cluster. ``private``: adds noise to what is learned;
+    ``expected`` then says how many participants each cluster has on average, before answers are learned from.
     """
 
     def __init__(
@@ -46,8 +48,10 @@ class ClusterModels:
         has_common: bool = False,
         n_classes: int = 0,
         clip: float | None = None,
+        private: PrivateSums | None = None,
     ) -> None:
-        self._n_classes, self._clip = n_classes, clip
+        self._n_classes, self._clip = n_classes, None if private is not None else clip
+        self.private, self.expected = private, np.zeros(1)
         self._n_common = int(has_common)
         self._rows: Models = np.repeat(initial[np.newaxis].astype(np.float32), 1 + self._n_common, axis=0)
         self._usual = np.zeros(len(self._rows))  # usual length of a change of each model's parameters; 0: not known
@@ -134,6 +138,8 @@ class ClusterModels:
         A model that no client trained stays as it was, and so does one that would not be finite afterwards. What
         clusters share takes one step of the server from all answers together: a step per cluster would be noisy.
         """
+        if self.private is not None:
+            updates = self.private.noised(self.models, updates, self.expected)
         if self._clip is not None:
             updates, self._usual = self._clipped(updates, self._clip)
         rows, memory = self._rows.copy(), {name: one.copy() for name, one in self._memory.items()}

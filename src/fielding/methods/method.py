@@ -16,6 +16,7 @@ from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays, ClusterModels
 from fielding.federation.models import mean_by_members
 from fielding.federation.pace import Pace, Steady
+from fielding.federation.private_sums import PrivateSums
 from fielding.federation.selection import Candidates, Selection, Uniform
 from fielding.federation.selection.selector import smallest_draws
 from fielding.rng import Hashes
@@ -39,6 +40,7 @@ class Parts:
     n_shared: int = 0  # how many numbers at the beginning of a model all clusters share; see ClusterModels
     n_classes: int = 0  # 0 if it is not known
     clip: float | None = None  # see ClusterModels
+    private: PrivateSums | None = None  # noise on what models learn of clients; None for none
 
     def cluster_models(self, initial: Models, *, has_common: bool = False) -> ClusterModels:
         """Return the models of a method that has no clusters yet; ``has_common``: see :class:`ClusterModels`."""
@@ -51,6 +53,7 @@ class Parts:
             has_common=has_common,
             n_classes=self.n_classes,
             clip=self.clip,
+            private=self.private,
         )
         models.on_mix = self.selection.inherit
         return models
@@ -241,6 +244,13 @@ def select_participants(membership: Membership, n_clusters: int, clients: Client
     Clients without a cluster are not asked. More are asked than are wanted, as ``clients.invitations`` says. With fewer
     participants than clusters, which clusters train is drawn in every round.
     """
+    if parts.private is not None:
+        is_asked = parts.private.draw_clients(membership.size, clients.round_index) & clients.askable()
+        is_asked &= (membership >= 0) & (parts.private.expected(membership, n_clusters)[membership] > 0.0)
+        asked_clients = np.flatnonzero(is_asked)
+        order = asked_clients[np.argsort(membership[asked_clients], kind="stable")]
+        _, groups, wanted = np.unique(membership[order], return_inverse=True, return_counts=True)
+        return Participants(clients=order, clusters=membership[order].astype(np.int64), groups=groups, wanted=wanted)
     askable = np.flatnonzero(clients.askable() & (membership >= 0))
     cluster_of = membership[askable]
     members = np.bincount(cluster_of, minlength=n_clusters)
@@ -304,6 +314,8 @@ def plan_by_cluster(
     if clusters share the body of their models, or the selection ranks the participants of all.
     """
     n_clusters = models.models.shape[0]
+    if parts.private is not None:
+        models.expected = parts.private.expected(membership, n_clusters)
     plan = plan_training(models, select_participants(membership, n_clusters, clients, parts), parts)
     if models.common is not None and n_clusters > 1:
         is_turn = (np.arange(plan.start.size) + clients.round_index) % 3 != 0

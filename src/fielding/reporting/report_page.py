@@ -22,6 +22,7 @@ from fielding.reporting.charts.group_bars import draw_accuracy_against_bytes, dr
 from fielding.reporting.charts.tables import (
     STATES,
     leave_out_columns,
+    tabulate_budgets,
     tabulate_clusters,
     tabulate_left_out,
     tabulate_results,
@@ -155,6 +156,7 @@ def _sections(runs: RunGroups, summary: Row) -> list[Section]:
             clusters += _draw(title, partial(chart, group.runs[0], name), group=name)
     for title, draw in _COST:
         cost += _draw(title, partial(draw, runs))
+    clients += _draw("Privacy", partial(tabulate_budgets, runs))
     settings += _draw("Settings", partial(tabulate_settings, runs))
     every = [replace(one, part=part) for part, sections in parts.items() for one in sections]
     shown = [one for one in every if not one.missing or one.missing.startswith(CANNOT)]

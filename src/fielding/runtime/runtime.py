@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Counts, Mask, Matrix, Models, Vector
+from fielding._typing import ClientId, Counts, Mask, Matrix, Models, Vector
 from fielding.client.ranges import Ranges
 from fielding.federation.clients import TrainingPlan, Updates
 from fielding.federation.evaluation import ClientScores
@@ -16,8 +17,11 @@ from fielding.runtime.own_code import Metric, OwnCompute
 from fielding.runtime.serve import LabelCorrection, ServedModels, Serving
 from fielding.runtime.store import SampleStore
 from fielding.runtime.test import LocalTest
-from fielding.runtime.train import Attack, LocalRule, LocalTraining
+from fielding.runtime.train import Attack, LocalRule, LocalTraining, NoiseOf
 from fielding.runtime.workers import Compute
+
+if TYPE_CHECKING:
+    from fielding.client.privacy.ledger import PrivacyLedger
 
 
 class ClientRuntime:
@@ -27,7 +31,8 @@ class ClientRuntime:
     beside it, a Flower device one of a single client with files.
 
     Draws depend on ``seed``, round and ``keys`` (the hash of each client's id) alone. ``round_index`` is the round in
-    hand, ``training`` the training windows of all clients in it.
+    hand, ``training`` the training windows of all clients in it. ``budget``, ``noise_of``: for private training, see
+    :class:`LocalTraining`.
     """
 
     def __init__(
@@ -42,9 +47,13 @@ class ClientRuntime:
         metrics: Mapping[str, Metric] | None = None,
         seed: int,
         keys: Hashes,
+        budget: "tuple[PrivacyLedger, Sequence[ClientId]] | None" = None,
+        noise_of: NoiseOf | None = None,
     ) -> None:
         self.store, self.compute, self.rule, self.serving = store, compute, rule, serving or Serving()
-        self.local = LocalTraining(store, compute, rule, attack=attack, seed=seed, keys=keys)
+        self.local = LocalTraining(
+            store, compute, rule, attack=attack, seed=seed, keys=keys, budget=budget, noise_of=noise_of
+        )
         self._correction = LabelCorrection(store, compute, self.serving) if self.serving.is_corrected else None
         tuning = replace(rule, n_steps=self.serving.fine_tune) if self.serving.fine_tune else None
         self._test = LocalTest(

@@ -3,13 +3,15 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
-from fielding._typing import Counts, Mask, Models, Vector
+from fielding._typing import ClientId, Counts, Mask, Models, Vector
+from fielding.client.privacy.training import PrivateTraining, draw_samples, pack_draws
 from fielding.client.ranges import Ranges
 from fielding.errors import InputError
 from fielding.federation.clients import TrainingPlan, Updates
@@ -21,9 +23,15 @@ from fielding.runtime.workers import Compute
 from fielding.serving.correction import balancing_offsets
 from fielding.training.batches import draw_positions
 from fielding.training.label_mix import LABEL_MIX
-from fielding.training.trainer import Contrast, LearningRate, LocalWork, Sgd, Trained
+from fielding.training.trainer import Contrast, LearningRate, LocalWork, PrivateSteps, Sgd, Trained
+
+if TYPE_CHECKING:
+    from fielding.client.privacy.geometric import RandomWords
+    from fielding.client.privacy.ledger import PrivacyLedger
 
 FromZero: TypeAlias = Annotated[float, Meta(ge=0)]
+NoiseOf: TypeAlias = Callable[[int, int], "RandomWords"]
+"""Returns the random words of a client, by position, in a round."""
 Attack: TypeAlias = Callable[..., Models]
 """``attack(models, clients, offered=, start=)``: the models as they are uploaded, one row per job."""
 
@@ -45,6 +53,8 @@ class LocalRule:
     balanced
         Whether the logarithm of a participant's label mix is added to the scores inside its loss, so that the model
         learns what does not depend on the mix (FedLC).
+    private
+        Noise on the gradients, and how often a client may train (DP-SGD); losses are then told as 0. None: none.
     """
 
     n_steps: Annotated[int, Meta(ge=0, lt=2**31)]
@@ -57,6 +67,7 @@ class LocalRule:
     moon_temperature: Annotated[float, Meta(gt=0)] = 0.5
     rehearsal: bool = False
     balanced: bool = False
+    private: PrivateTraining | None = None
 
     def sgd(self, round_index: int) -> Sgd:
         """Return the rule of a step in a round."""
@@ -107,6 +118,9 @@ class LocalTraining:
 
     ``previous_models`` is None without MOON, ``rehearsal`` without rehearsal. ``worked_s``: wall-clock seconds that
     local steps took since it was set to 0.
+
+    Private training asks ``budget``, by the ids of clients, before anything is trained, and takes its randomness from
+    ``noise_of``.
     """
 
     def __init__(
@@ -118,8 +132,13 @@ class LocalTraining:
         attack: Attack | None = None,
         seed: int,
         keys: Hashes,
+        budget: "tuple[PrivacyLedger, Sequence[ClientId]] | None" = None,
+        noise_of: NoiseOf | None = None,
     ) -> None:
         self._store, self._compute, self.rule, self._attack = store, compute, rule, attack
+        self._budget, self._noise_of = budget, noise_of
+        if rule.private is not None and (budget is None or noise_of is None):
+            raise RuntimeError("private training needs a ledger and a source of noise")
         self._seed, self._keys = seed, keys
         self.previous_models = PreviousModels() if rule.moon > 0.0 else None
         self.rehearsal = Rehearsal(store, seed=seed, keys=keys) if rule.rehearsal else None
@@ -170,6 +189,7 @@ class LocalTraining:
 
         Returns the models that are finite; the clients of the others are missing as ``"failed"``.
         """
+        jobs, declined = self._granted(plan, jobs, round_index)
         clients, start = plan.clients[jobs], plan.start.copy()
         if is_choice(plan):
             losses = self.losses(samples.some(jobs), plan.models)
@@ -198,7 +218,7 @@ class LocalTraining:
             loss=trained.loss[good],
             square_loss=trained.square_loss[good],
             metrics={name: values[good] for name, values in trained.metrics.items()},
-            missing={"failed": clients[~is_model].tolist()},
+            missing={"failed": clients[~is_model].tolist(), **({"refused": declined} if declined else {})},
             n_parameters=self._compute.layout.parameter_size,
             learning_rate=self.rule.rate.at(round_index),
             start_loss=self._start_losses(plan, jobs[good], start[good], samples) if plan.with_start_loss else None,
@@ -206,6 +226,17 @@ class LocalTraining:
             interval=self._store.n_complete(round_index) - 1,
             jobs=jobs[good],
         )
+
+    def _granted(self, plan: TrainingPlan, jobs: Counts, round_index: int) -> tuple[Counts, list[int]]:
+        """Return which jobs may be done, and the clients that have no budget left; what is spent is on disk then."""
+        if self.rule.private is None or self._budget is None or not jobs.size:
+            return jobs, []
+        if plan.is_probe or plan.chooses or (self.rule.steps(plan)[jobs] > self.rule.n_steps).any():
+            raise InputError("private training is for plans of one training each, with as many steps as the rule says")
+        ledger, ids = self._budget
+        wanted = [(ids[client], round_index + 1) for client in plan.clients[jobs].tolist()]
+        is_granted = np.array(ledger.spend(wanted, round_index), dtype=np.bool_)
+        return jobs[is_granted], plan.clients[jobs[~is_granted]].tolist()
 
     def _rehearses(self, plan: TrainingPlan) -> bool:
         """Return whether rehearsal has a part in a plan: one that is learned from, and names no samples itself."""
@@ -234,6 +265,8 @@ class LocalTraining:
         if self.previous_models is not None and not plan.is_probe:
             self.previous_models.keep(plan.clients[jobs], models)
         self.worked_s += time.perf_counter() - begun
+        if self.rule.private is not None:  # losses carry no noise, so they are not told
+            losses = np.where(np.isfinite(losses), 0.0, losses)
         return Trained(models=models, loss=losses[0], square_loss=losses[1], metrics=metrics), n_samples
 
     def _work(
@@ -254,16 +287,17 @@ class LocalTraining:
             contrast = Contrast(
                 mu=rule.moon, temperature=rule.moon_temperature, previous=previous, has_previous=has_previous
             )
+        private = None
+        if rule.private is None or self._noise_of is None:
+            shape, moment = (n_steps, rule.batch_size), (self._seed, round_index)
+            draws = draw_batches(samples, jobs, keys=self._keys[clients], moment=moment, shape=shape)
+        else:
+            draws, private = self._private_steps(rule.private, samples, jobs, clients, round_index, n_steps)
         return LocalWork(
             models=plan.models,
             start=start,
-            draws=draw_batches(
-                samples,
-                jobs,
-                keys=self._keys[clients],
-                moment=(self._seed, round_index),
-                shape=(n_steps, rule.batch_size),
-            ),
+            draws=draws,
+            private=private,
             gather=self._store.gather,
             sgd=rule.sgd(round_index),
             rate_factors=rates,
@@ -272,6 +306,30 @@ class LocalTraining:
             offsets=offsets,
             mixes=mixes,
             round_index=round_index,
+        )
+
+    def _private_steps(
+        self, rule: PrivateTraining, samples: Ranges, jobs: Counts, clients: Counts, round_index: int, n_steps: int
+    ) -> tuple[Counts, PrivateSteps]:
+        """Return the samples of each step, drawn one by one, and the noise; the server could know neither."""
+        from fielding.client.privacy.gaussian import draw_normals  # most devices need none of it
+
+        assert self._noise_of is not None
+        words = [self._noise_of(client, round_index) for client in clients.tolist()]
+        own = [samples.of(jobs[at : at + 1])[0] for at in range(jobs.size)]
+        # A store may show a sample longer than the rule knows: at the end of a trace, or while its clock stands still.
+        is_recent = [self._store.rounds(rows) > round_index - rule.window for rows in own]
+        drawn = [
+            draw_samples(rows.size, rule.rate, n_steps=n_steps, words=source) & recent
+            for rows, source, recent in zip(own, words, is_recent, strict=True)
+        ]
+        draws, is_drawn = pack_draws(drawn, own)
+        return draws, PrivateSteps(
+            is_drawn=is_drawn,
+            clip=rule.clip,
+            noise=rule.noise,
+            batch=np.array([rule.rate * max(1, int(recent.sum())) for recent in is_recent]),
+            normals=[partial(draw_normals, words=source) for source in words],
         )
 
     def _upload(self, plan: TrainingPlan, jobs: Counts, start: Counts, models: Models, round_index: int) -> Models:

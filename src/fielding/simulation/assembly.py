@@ -9,6 +9,7 @@ import numpy as np
 
 from fielding._typing import ClientId, Codes, Counts, Features, Json, Models
 from fielding.client.drift import DriftTest
+from fielding.client.privacy.counts import is_summed
 from fielding.client.privacy.geometric import repeatable_words
 from fielding.client.privacy.ledger import PrivacyLedger
 from fielding.client.report_rule import ReportRule
@@ -32,6 +33,7 @@ from fielding.engine.plugins import (
     parts_of,
     policy_of,
     privacy_of,
+    private_sums_of,
     report_budget_of,
     run_reports_from,
     serving_of,
@@ -48,8 +50,8 @@ from fielding.records.model_file import read_model
 from fielding.rng import client_key, stream
 from fielding.runtime.observe import LabelObserver, Observer, Represent, SampleObserver, Sight, VectorObserver
 from fielding.runtime.own_code import Embed, Evaluate, Metric, OwnCompute, OwnTraining, Train
-from fielding.runtime.private_reports import NoiseOf, PrivateObserver
-from fielding.runtime.train import LocalRule
+from fielding.runtime.private_reports import PrivateObserver
+from fielding.runtime.train import LocalRule, NoiseOf
 from fielding.runtime.workers import Workers
 from fielding.simulation.attacks import Lie, LyingObserver, Spoiling, draw_liars
 from fielding.simulation.clients import SimulatedClients
@@ -71,7 +73,16 @@ from fielding.traces.sources import Dealt, HeldOut, OnImages, check_scenario, de
 from fielding.traces.trace import Trace
 from fielding.training.head import NO_HEAD, head_size
 from fielding.training.label_mix import LABEL_MIX
-from fielding.training.trainer import Contrast, LocalWork, Sgd, Trainer, TrainingPath, try_scores, try_work
+from fielding.training.trainer import (
+    Contrast,
+    LocalWork,
+    Sgd,
+    Trainer,
+    TrainingPath,
+    steps_on_trial,
+    try_scores,
+    try_work,
+)
 
 STEPS_AT_ONCE = 200  # steps whose batches are drawn in one go
 MOST_TESTED = 20_000  # clients, unless the config says otherwise: experts and records of more would take long
@@ -186,10 +197,10 @@ def observer_of(
     return observer
 
 
-def simulated_noise(seed: int, client_ids: Sequence[ClientId]) -> NoiseOf:
+def simulated_noise(seed: int, client_ids: Sequence[ClientId], purpose: str = "privacy") -> NoiseOf:
     """Return noise that is the same in every run of a seed, as all of a simulation; on devices it is a secret."""
     keys = [client_key(client) for client in client_ids]
-    return lambda client, round_index: repeatable_words(stream(seed, "privacy", keys[client], round_index))
+    return lambda client, round_index: repeatable_words(stream(seed, purpose, keys[client], round_index))
 
 
 def unused_samples(dealt: Dealt) -> Counts:
@@ -243,6 +254,7 @@ def try_step(trainer: Trainer, windows: SlidingWindows, rule: LocalRule) -> None
         draws=np.resize(rows, (1, 1, rule.batch_size)),
         gather=windows.gather,
         sgd=rule.sgd(0),
+        private=None if rule.private is None else steps_on_trial(rule.batch_size),
     )
     if rule.moon:  # a client that has not trained before
         contrast = Contrast(
@@ -462,7 +474,13 @@ def _assemble(
     report_rule = report_rule_of(section, is_own=is_own_function(section), seed=config.seed)
     private = sums_of(config)
     noise_variance = noise_variance_of(config, report_rule)
-    policy = policy_of(config, kind=report_rule.kind, metric=report_rule.metric, noise_variance=noise_variance)
+    policy = policy_of(
+        config,
+        kind=report_rule.kind,
+        metric=report_rule.metric,
+        noise_variance=noise_variance,
+        has_shares=not is_summed(report_rule.representation),
+    )
     lie = lie_of(config, is_histogram=policy.kind == "histogram")
     serving, rule, own_training = serving_of(config), local_rule(config), own_training_of(config)
     metrics = metrics_of(config)
@@ -496,8 +514,18 @@ def _assemble(
     windows = SlidingWindows(dealt.pool, dealt.schedule, dealt.plan)
     if not windows.training(0).sizes.any():
         raise InputError("no client has a sample to train on at the start; give more samples, or a longer window")
-    parts = replace(parts, n_classes=windows.n_classes)
     plain, trainer = _trainers(config, own_training, windows, rule, path, folder)
+    parts = replace(
+        parts,
+        n_classes=windows.n_classes,
+        private=private_sums_of(
+            config,
+            trainer.layout.parameter_size,
+            ledger,
+            words=lambda *moment: repeatable_words(stream(config.seed, "private models", *moment)),
+            is_repeatable=True,
+        ),
+    )
     if config.aggregation.shared_body:
         n_head = head_size(trainer.layout, windows.n_classes)
         if not n_head:
@@ -551,6 +579,10 @@ def _assemble(
         sums=sums,
         seed=config.seed,
         n_workers=n_workers,
+        training_ledger=(
+            None if rule.private is None else PrivacyLedger(ledger, rule.private.rule(), is_repeatable=True)
+        ),
+        noise_of=simulated_noise(config.seed, client_ids, "private training"),
     )
     return Simulation(config=config, dealt=dealt, held=held, model=trainer, clients=clients, policy=policy, parts=parts)
 

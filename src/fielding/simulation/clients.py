@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import ClientId, Codes, Counts, Json, Mask, Matrix, Membership, Models, Vector
+from fielding.client.privacy.ledger import PrivacyLedger
 from fielding.client.privacy.sums import Asked, choose_clusters, parts_of, randomise_ids
 from fielding.client.ranges import Ranges
 from fielding.client.report import ReportBatch
@@ -27,7 +28,7 @@ from fielding.runtime.own_code import Metric, OwnCompute
 from fielding.runtime.private_sums import count_labels
 from fielding.runtime.runtime import ClientRuntime
 from fielding.runtime.serve import Serving
-from fielding.runtime.train import LocalRule
+from fielding.runtime.train import LocalRule, NoiseOf
 from fielding.runtime.workers import Compute, Workers
 from fielding.simulation.attacks import Spoiling
 from fielding.simulation.clock import seconds_of, settle_round
@@ -65,6 +66,8 @@ class SimulatedClients:
     barrier
         When clusters that train in parallel wait for each other: ``"event"``, when data arrive or reports act;
         ``"round"``, in every round.
+    training_ledger, noise_of
+        For private training: what clients spend, and where chance comes from.
     n_workers
         How many threads may train; it changes nothing but the time it takes.
     """
@@ -87,6 +90,8 @@ class SimulatedClients:
         budget: ReportBudget | None = None,
         n_tested: int | None = None,
         sums: NoisedSums | None = None,
+        training_ledger: PrivacyLedger | None = None,
+        noise_of: NoiseOf | None = None,
         seed: int,
         n_workers: int = 1,
     ) -> None:
@@ -114,6 +119,8 @@ class SimulatedClients:
             metrics=metrics,
             seed=seed,
             keys=self._keys,
+            budget=None if training_ledger is None else (training_ledger, self.client_ids),
+            noise_of=noise_of,
         )
         self._sharing = sharing or SharedModel(None, rounds=0)
         self._sharing.listen(self.runtime.errors)
@@ -378,9 +385,11 @@ class SimulatedClients:
             experts.hear(updates.expert_losses)
         names: tuple[Reason, ...] = ("straggler", "offline", "refused")
         computing = Costs(forward_samples=costs.forward_samples, train_samples=costs.train_samples)
+        missing = {**{name: plan.clients[reasons == name].tolist() for name in names}, **updates.missing}
+        missing["refused"] = plan.clients[refused].tolist() + updates.missing.get("refused", [])
         return replace(
             updates,
-            missing={**{name: plan.clients[reasons == name].tolist() for name in names}, **updates.missing},
+            missing=missing,
             duration_s=outcome.duration_s,
             late=np.flatnonzero(reasons == "straggler"),
             seconds=finish,

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from fielding._extras import require
+from fielding.client.privacy.counts import is_summed
 from fielding.config.keys import KEYS, Config, TraceSection
 from fielding.config.parts import imported_function
 from fielding.config.presets import PRESETS
@@ -16,6 +17,7 @@ from fielding.engine.plugins import (
     noise_variance_of,
     parts_of,
     policy_of,
+    private_training_of,
     serving_of,
     sums_of,
     trainer_of,
@@ -67,9 +69,16 @@ def check_config(config: Config, *, source: Source | None = None) -> None:
         imported_function(section.representation, key="coordinator.representation")
     sums_of(config)
     noise_variance = noise_variance_of(config, report_rule)
-    policy = policy_of(config, kind=report_rule.kind, metric=report_rule.metric, noise_variance=noise_variance)
+    policy = policy_of(
+        config,
+        kind=report_rule.kind,
+        metric=report_rule.metric,
+        noise_variance=noise_variance,
+        has_shares=not is_summed(report_rule.representation),
+    )
     lie_of(config, is_histogram=policy.kind == "histogram")
     serving_of(config)
+    private_training_of(config)
     own = own_training_of(config)
     metrics_of(config)
     check_own_steps(config)
@@ -155,6 +164,8 @@ def _missing_of_others(config: Config, source: Source | None) -> dict[str, str]:
         found["private reports"] = 'privacy.mode is not "record"'
     else:
         found["privacy"] = 'reports are exact, privacy.mode is neither "record" nor "client"'
+    if config.privacy.training in (None, "none"):
+        found["private training"] = "training is not private, privacy.training is none"
     section = config.coordinator
     report_rule = report_rule_of(section, is_own=is_own_function(section), seed=config.seed)
     if not report_rule.needs_model:

@@ -10,7 +10,7 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Codes, Features, Models
+from fielding._typing import Codes, Features, Mask, Models
 from fielding.errors import OptionError, echo
 from fielding.federation.clients import Pull
 from fielding.rng import stream
@@ -141,6 +141,11 @@ class StackedContrast:
         return push
 
 
+def _squares(vectors: Features) -> Array:
+    """Return the squared lengths of vectors along the last axis."""
+    return np.asarray(np.einsum("...h,...h->...", vectors, vectors), dtype=np.float32)
+
+
 def _inverse_lengths(vectors: Array) -> Array:
     """Return 1 / length of vectors along the last axis; 0 for those that count as 0."""
     squares = np.einsum("...h,...h->...", vectors, vectors)
@@ -206,12 +211,21 @@ class StackedNetwork:
         self._by_class = np.empty((dense.n_classes, n_participants * batch_size), dtype=np.float32)
         self._places = np.arange(n_participants * batch_size).reshape(n_participants, batch_size)
 
-    def backpropagate(self, x: Features, y: Codes, *, scale: Array, losses: Array) -> None:
+    def backpropagate(
+        self,
+        x: Features,
+        y: Codes,
+        *,
+        scale: Array,
+        losses: Array,
+        clip: float | None = None,
+        counts: Mask | None = None,
+    ) -> None:
         """Write ``scale`` times the gradient of the summed losses into ``gradient``, and the losses themselves.
 
         Features have shape ``(n_participants, batch_size, n_inputs)``, labels and losses ``(n_participants,
         batch_size)``, the scale ``()`` or ``(n_participants, 1)``. A contrastive term is in the gradient, not in the
-        losses.
+        losses. ``clip``: length that the gradient of each sample is cut down to; ``counts``: which samples count then.
         """
         active, back, scores, (weight, bias) = x, self._back, self._scores, self._weights[-2:]
         if self._dense.n_hidden:
@@ -224,15 +238,25 @@ class StackedNetwork:
         if self._offsets is not None:
             scores += self._offsets
         self._cross_entropy(y, scale=scale, losses=losses)
-        np.matmul(scores.transpose(0, 2, 1), active, out=self._gradients[-2])
-        # A product with ones sums over the batch four times faster than np.sum over a middle axis.
-        np.matmul(self._ones, scores, out=self._gradients[-1])
         if self._dense.n_hidden:
             np.matmul(scores, weight, out=back)
             if self._contrast is not None:
                 back += self._contrast.gradient(x, active, scale=scale)
             np.greater(active, 0.0, out=self._is_active)
             back *= self._is_active
+        if clip is not None:
+            # A sample's gradient by a layer is an outer product, as long as both factors; the bias has a factor of 1.
+            squares = _squares(scores) * (_squares(active) + 1.0)
+            if self._dense.n_hidden:
+                squares += _squares(back) * (_squares(x) + 1.0)
+            factors = np.minimum(1.0, clip / np.sqrt(np.maximum(squares, np.float32(1e-30))))
+            factors = np.where(np.isfinite(squares), factors, 0.0) * (1.0 if counts is None else counts)
+            scores[:] = np.where(np.isfinite(scores), scores, 0.0) * factors[:, :, None]
+            back[:] = np.where(np.isfinite(back), back, 0.0) * factors[:, :, None]
+        np.matmul(scores.transpose(0, 2, 1), active, out=self._gradients[-2])
+        # A product with ones sums over the batch four times faster than np.sum over a middle axis.
+        np.matmul(self._ones, scores, out=self._gradients[-1])
+        if self._dense.n_hidden:
             np.matmul(x.transpose(0, 2, 1), back, out=self._gradients[0])
             np.matmul(self._ones, back, out=self._gradients[1])
 

@@ -23,6 +23,7 @@ from fielding.training.trainer import LocalWork, Scores, Sgd, Trained, TrainingP
 _STACK_NUMBERS = 400_000  # weights of a chunk, in numbers: more of them fall out of the cache between two steps
 _SMALLEST_CHUNK, _LARGEST_CHUNK = 4, 64
 _LARGEST_EVAL_CHUNK = 2048
+ONE = np.ones(())
 
 
 def stacked_path(dense: Dense) -> TrainingPath:
@@ -84,9 +85,15 @@ class NumpyTrainer:
         # The gradient comes out times the learning rate: a pass over the weights less.
         scale = _single(rate / batch_size)
         with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
-            for (x, y), step_losses in zip(batches, losses, strict=True):
+            for step, ((x, y), step_losses) in enumerate(zip(batches, losses, strict=True)):
                 flat = x.reshape(n_participants, batch_size, -1)
-                network.backpropagate(flat, y, scale=scale, losses=step_losses)
+                if work.private is None:
+                    network.backpropagate(flat, y, scale=scale, losses=step_losses)
+                else:
+                    clip, counts = work.private.clip, work.private.is_drawn[:, step]
+                    network.backpropagate(flat, y, scale=_single(ONE), losses=step_losses, clip=clip, counts=counts)
+                    network.gradient += work.private.draw_noise(network.gradient.shape[1])
+                    network.gradient *= _single(rate / work.private.batch[:, None])
                 descent.step(network.weights, network.gradient)
         return summarize_training(from_work_order(self._dense, network.weights), losses)
 

@@ -54,7 +54,14 @@ class StackedTorchTrainer:
             for step, (x, y) in enumerate(mini_batches(work, sample_size=self._dense.n_inputs)):
                 features = torch.tensor(x, device=self._device).view(n_participants, batch_size, -1)
                 labels = torch.tensor(y, dtype=torch.int64, device=self._device)
-                losses[step] = network.backpropagate(features, labels)
+                if work.private is None:
+                    losses[step] = network.backpropagate(features, labels)
+                else:
+                    counts = torch.tensor(work.private.is_drawn[:, step], device=self._device)
+                    losses[step] = network.backpropagate(features, labels, work.private.clip, counts)
+                    network.gradient.add_(torch.tensor(work.private.draw_noise(weights.shape[1]), device=self._device))
+                    batch = torch.tensor(work.private.batch[:, None], dtype=torch.float32, device=self._device)
+                    network.gradient.div_(batch)
                 descent.step(weights, network.gradient)
             models, found = weights.cpu().numpy(), losses.cpu().numpy()
         return summarize_training(from_work_order(self._dense, models), found)
@@ -114,23 +121,56 @@ class _Network:
         self._weights = _views(dense, weights)
         self._gradients = _views(dense, self.gradient)
 
-    def backpropagate(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """Write the gradients of the mean losses; return the losses, shape ``(n_participants, batch_size)``."""
+    def backpropagate(
+        self, x: torch.Tensor, y: torch.Tensor, clip: float | None = None, counts: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Write the gradients of the mean losses; return the losses, shape ``(n_participants, batch_size)``.
+
+        ``clip``: length that the gradient of each sample is cut down to; those that count are then summed.
+        """
         bias, weight = self._weights[-1], self._weights[-2]
         active = torch.baddbmm(self._weights[1], x, self._weights[0]).relu_() if self._has_hidden else x
         scores = torch.baddbmm(bias, active, weight.mT)
         losses, back = _cross_entropy(scores if self._offsets is None else scores.add_(self._offsets), y)
+        deep = back
+        if self._has_hidden:
+            deep = torch.bmm(back, weight)
+            if self._contrast is not None:
+                deep += self._contrast.gradient(x, active)
+            deep = torch.ops.aten.threshold_backward(deep, active, 0)
+        if clip is not None:
+            back, deep = self._clipped(x, active, back * y.shape[1], deep * y.shape[1], clip, counts)
         # Copied, not written with out=: that takes twice the time on views.
         self._gradients[-2].copy_(torch.bmm(back.mT, active))
         torch.sum(back, 1, keepdim=True, out=self._gradients[-1])
         if self._has_hidden:
-            back = torch.bmm(back, weight)
-            if self._contrast is not None:
-                back += self._contrast.gradient(x, active)
-            back = torch.ops.aten.threshold_backward(back, active, 0)
-            self._gradients[0].copy_(torch.bmm(x.mT, back))
-            torch.sum(back, 1, keepdim=True, out=self._gradients[1])
+            self._gradients[0].copy_(torch.bmm(x.mT, deep))
+            torch.sum(deep, 1, keepdim=True, out=self._gradients[1])
         return losses
+
+    def _clipped(
+        self,
+        x: torch.Tensor,
+        active: torch.Tensor,
+        back: torch.Tensor,
+        deep: torch.Tensor,
+        clip: float,
+        counts: torch.Tensor | None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return gradients by the scores and by hidden units, of samples whose gradients are cut down."""
+
+        def squares(vectors: torch.Tensor) -> torch.Tensor:
+            return vectors.square().sum(dim=2)
+
+        # As in NumPy: a sample's gradient by a layer is an outer product.
+        lengths = squares(back) * (squares(active) + 1.0)
+        if self._has_hidden:
+            lengths = lengths + squares(deep) * (squares(x) + 1.0)
+        factors = (clip / lengths.clamp_min(1e-30).sqrt()).clamp_max(1.0)
+        factors = torch.where(lengths.isfinite(), factors, 0.0)[:, :, None]
+        if counts is not None:
+            factors = factors * counts[:, :, None]
+        return back.nan_to_num(0.0, 0.0, 0.0) * factors, deep.nan_to_num(0.0, 0.0, 0.0) * factors
 
 
 def _cross_entropy(scores: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -10,16 +10,17 @@ from threading import Lock
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import nn
 from torch.nn import functional
 
 from fielding import blas_threads
 from fielding._typing import Codes, Features, Mask, Models
-from fielding.errors import OptionError, echo
+from fielding.errors import OptionError, echo, error_words
 from fielding.training.batches import check_work, mini_batches, summarize_training
 from fielding.training.layout import Layout
 from fielding.training.torch_contrast import FeatureTap, ModuleContrast, push_between
 from fielding.training.torch_module import Blueprint, Replica, Replicas, layout_of, tensors_of
-from fielding.training.trainer import LocalWork, Scores, Sgd, Trained, TrainingPath
+from fielding.training.trainer import LocalWork, PrivateSteps, Scores, Sgd, Trained, TrainingPath
 
 
 def device_named(name: str) -> torch.device:
@@ -124,6 +125,7 @@ ALONE_FROM = 20_000_000  # models of at least so many numbers are trained one at
 MOST_THREADS, THREADS_FROM = 2, 1_000_000  # steps of smaller models are so short that threads wait more than they work
 _EVAL_NUMBERS = 100_000
 _SMALLEST_EVAL_CHUNK, _LARGEST_EVAL_CHUNK = 8, 128
+_PRIVATE_NUMBERS = 20_000_000  # gradients of samples that are held at a time, in numbers
 _REPRESENTATION = "a representation on a shared model"
 _GENERATOR = Lock()  # held while a module draws: PyTorch has one generator for all threads and trainers
 
@@ -142,6 +144,11 @@ def sequential_path(layout: Layout, input_shape: tuple[int, ...], *, is_random: 
         n_threads=min(MOST_THREADS, blas_threads.n_threads()) if is_alone else 1,
         eval_chunk=max(_SMALLEST_EVAL_CHUNK, min(_LARGEST_EVAL_CHUNK, eval_chunk)),
     )
+
+
+def _fresh_seed(private: PrivateSteps) -> bytes:
+    """Return what seeds random layers: fresh numbers, since draws would tell them which samples take part."""
+    return private.normals[0](1).tobytes()
 
 
 class TorchTrainer:
@@ -186,15 +193,21 @@ class TorchTrainer:
     def train(self, work: LocalWork) -> Trained:
         """Do the local steps of some participants, one after the other."""
         check_work(work, layout=self.layout, n_classes=self._blueprint.n_classes)
+        if work.private is not None:
+            self._check_private()
         n_participants, n_steps, batch_size = work.draws.shape
         models = np.empty((n_participants, self.layout.size), dtype=np.float32)
         losses = np.empty((n_steps, n_participants, batch_size), dtype=np.float32)
         with TORCH_THREADS.limited_to(self.path.n_threads), self._replicas.borrow() as replica:
             for row in range(n_participants):
                 own = work.part(slice(row, row + 1))
-                with self._seed_by(own.draws.tobytes()):
+                with self._seed_by(own.draws.tobytes() if own.private is None else _fresh_seed(own.private)):
                     losses[:, row] = self._descend(replica, own)
                 models[row] = replica.model()
+                if own.private is not None:  # what is no parameter carries no noise
+                    models[row, self.layout.parameter_size :] = work.models[
+                        work.start[row], self.layout.parameter_size :
+                    ]
         return summarize_training(models, losses)
 
     def scores(self, model: Models, x: Features, y: Codes) -> tuple[npt.NDArray[np.float32], Mask]:
@@ -256,6 +269,12 @@ class TorchTrainer:
             if work.offsets is not None:
                 offsets = torch.tensor(work.offsets[0], dtype=torch.float32, device=self._device)
             for step, (x, y) in enumerate(self._batches(work)):
+                if work.private is not None:
+                    losses[step] = self._private_gradient(replica, x[0], y[0], work.private, step)
+                    with torch.no_grad():
+                        descent.step(replica.parameters, replica.gradient)
+                        replica.gradient.zero_()
+                    continue
                 with torch.enable_grad():
                     scores, labels = self._forward(replica, x[0]), self._labels(y[0])
                     shifted = scores if offsets is None else scores + offsets
@@ -270,6 +289,59 @@ class TorchTrainer:
                     descent.step(replica.parameters, replica.gradient)
                     replica.gradient.zero_()
         return np.asarray(losses.cpu().numpy())
+
+    def _check_private(self) -> None:
+        """Raise if a part of the module keeps sums over samples, to which no noise is added."""
+        for name, part in self._blueprint.build(seed=0).named_modules():
+            if isinstance(part, nn.modules.batchnorm._BatchNorm) or getattr(part, "track_running_stats", False):
+                raise OptionError(
+                    f"model {self._blueprint.name} has {type(part).__name__} ({name or 'itself'}), which mixes "
+                    "samples; private training looks at each by itself: take GroupNorm or LayerNorm in its place"
+                )
+
+    def _private_gradient(
+        self, replica: Replica, x: Features, y: Codes, private: PrivateSteps, step: int
+    ) -> torch.Tensor:
+        """Write the noised gradient of one participant's step; return the losses of its places."""
+        module = replica.module
+        trained = {name: one.detach() for name, one in module.named_parameters() if one.requires_grad}
+        fixed = {name: one.detach() for name, one in module.named_parameters() if not one.requires_grad}
+        fixed |= {name: one.clone() for name, one in module.named_buffers()}
+
+        def loss_of(
+            parameters: dict[str, torch.Tensor], sample: torch.Tensor, label: torch.Tensor
+        ) -> tuple[torch.Tensor, torch.Tensor]:
+            scores = torch.func.functional_call(module, ({**parameters, **fixed},), (sample.unsqueeze(0),))
+            loss = self._mean_loss(scores, label.unsqueeze(0))
+            return loss, loss
+
+        by_sample = torch.func.vmap(
+            torch.func.grad(loss_of, has_aux=True), in_dims=(None, 0, 0), randomness="different"
+        )
+        features, labels = self._input(x), self._labels(y)
+        counts = torch.tensor(private.is_drawn[0, step], device=self._device)
+        at_once, found = max(1, _PRIVATE_NUMBERS // max(1, replica.parameters.numel())), []
+        slopes = {name: one.grad for name, one in module.named_parameters() if one.requires_grad}
+        for first in range(0, len(y), at_once):
+            part = slice(first, first + at_once)
+            try:
+                gradients, losses = by_sample(trained, features[part], labels[part])
+            except (RuntimeError, ValueError) as error:
+                raise OptionError(
+                    f"model {self._blueprint.name} gives no gradient of one sample at a time, which private training "
+                    f"needs: {error_words(error)}"
+                ) from error
+            squares = sum(one.reshape(len(losses), -1).square().sum(dim=1) for one in gradients.values())
+            factors = (private.clip / torch.as_tensor(squares).clamp_min(1e-30).sqrt()).clamp_max(1.0)
+            factors = torch.where(torch.as_tensor(squares).isfinite(), factors, 0.0) * counts[part]
+            for name, one in gradients.items():
+                slope = slopes[name]
+                assert slope is not None
+                slope.add_(torch.einsum("n,n...->...", factors, one.nan_to_num(0.0, 0.0, 0.0)))
+            found.append(losses.detach())
+        noise = torch.tensor(private.draw_noise(replica.parameters.numel())[0], device=self._device)
+        replica.gradient.add_(noise).div_(float(private.batch[0]))
+        return torch.cat(found)
 
     def _mean_loss(self, scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return what the user's own loss says of some samples, or raise if that is no scalar."""

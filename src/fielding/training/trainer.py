@@ -1,6 +1,6 @@
 """What every trainer can do, and what it is asked to do."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Protocol, TypeAlias
 
@@ -97,6 +97,41 @@ class Contrast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PrivateSteps:
+    """Noise on the gradients of some participants (DP-SGD; Abadi et al., 2016).
+
+    The gradient of a step is ``(sum of g min(1, clip / |g|) + noise clip z) / batch`` over the gradients g of the
+    samples that are drawn, with z standard normal.
+
+    Parameters
+    ----------
+    is_drawn
+        Which of the work's draws hold a sample, shape ``(n_participants, n_steps, batch_size)``.
+    clip, noise
+        Length that the gradient of a sample is cut down to, and the noise multiplier.
+    batch
+        Samples that a step is expected to draw, above 0, shape ``(n_participants,)``; not how many it did.
+    normals
+        Of each participant, what returns so many fresh standard normal numbers.
+    """
+
+    is_drawn: Mask
+    clip: float
+    noise: float
+    batch: Vector
+    normals: Sequence[Callable[[int], Vector]]
+
+    def draw_noise(self, n_numbers: int) -> Models:
+        """Return the noise of a step, float32, shape ``(n_participants, n_numbers)``."""
+        scale = self.noise * self.clip
+        return np.stack([(scale * draw(n_numbers)).astype(np.float32) for draw in self.normals])
+
+    def part(self, rows: slice) -> "PrivateSteps":
+        """Return those of some of the participants."""
+        return replace(self, is_drawn=self.is_drawn[rows], batch=self.batch[rows], normals=self.normals[rows])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LocalWork:
     """What some participants of a round do.
 
@@ -123,6 +158,8 @@ class LocalWork:
         trainer that keeps no mixes ignores them.
     round_index
         The round in hand, for code of the user's own; trainers take no notice.
+    private
+        Noise on the gradients, whose draws have places without a sample; None: there is none.
     """
 
     models: Models
@@ -136,6 +173,7 @@ class LocalWork:
     offsets: Scores | None = None
     mixes: Scores | None = None
     round_index: int = 0
+    private: PrivateSteps | None = None
 
     def part(self, rows: slice) -> "LocalWork":
         """Return the work of some of the participants; arrays are views."""
@@ -148,6 +186,7 @@ class LocalWork:
             contrast=None if self.contrast is None else self.contrast.part(rows),
             offsets=None if self.offsets is None else self.offsets[rows],
             mixes=None if self.mixes is None else self.mixes[rows],
+            private=None if self.private is None else self.private.part(rows),
         )
 
 
@@ -251,6 +290,17 @@ class Trainer(Protocol):
         is their sum; give at most ``path.eval_chunk`` samples per call, all with labels.
         """
         ...
+
+
+def steps_on_trial(n_samples: int) -> PrivateSteps:
+    """Return private steps without noise of one participant, to find out whether a model can take them."""
+    return PrivateSteps(
+        is_drawn=np.ones((1, 1, n_samples), dtype=np.bool_),
+        clip=1.0,
+        noise=0.0,
+        batch=np.ones(1),
+        normals=[np.zeros],
+    )
 
 
 def try_scores(trainer: Trainer, x: Features, *, key: str) -> None:

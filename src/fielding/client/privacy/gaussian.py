@@ -1,4 +1,4 @@
-"""Discrete Gaussian noise on whole numbers, drawn exactly from random bits, and what sums with it tell in all.
+"""Gaussian noise: on whole numbers drawn exactly from random bits, with what sums with it tell in all; and on others.
 
 The way of drawing is that of Canonne, Kamath and Steinke (2020, algorithm 3): a two-sided geometric number is kept
 with the probability that makes it Gaussian. A release whose whole numbers one client changes by ``d`` in L2 tells
@@ -13,7 +13,7 @@ from math import exp, log, log1p, sqrt
 
 import numpy as np
 
-from fielding._typing import Counts
+from fielding._typing import Counts, Vector
 from fielding.client.privacy.geometric import RandomWords, TwoSidedGeometric, decay
 from fielding.errors import OptionError, echo
 
@@ -63,6 +63,23 @@ class DiscreteGaussian:
             drawn[left[kept]] = tried[kept]
             left = np.setdiff1d(left, left[kept], assume_unique=True)
         return drawn
+
+
+def draw_normals(n_numbers: int, words: RandomWords) -> Vector:
+    """Return independent standard normal numbers, shape ``(n_numbers,)``, for what is no count.
+
+    They are drawn in double precision, whose last digits could tell something in theory (Mironov, 2012); what carries
+    them is rounded to single precision before it is sent.
+
+    Examples
+    --------
+    >>> draw_normals(2, lambda n: np.full(n, 2**63, dtype=np.uint64)).round(6).tolist()
+    [0.0, 0.0]
+    """
+    from scipy.special import ndtri  # most devices need none of it
+
+    uniform = ((words(n_numbers) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    return np.asarray(ndtri(uniform))
 
 
 def epsilon_of(rho: float, delta: float) -> float:

@@ -1,7 +1,8 @@
 """The budget of private reports that clients have spent: on disk before anything is released.
 
 A ledger is a file of JSON lines that only grows: first the rule, then a line per report, with the round, the client,
-the epsilon that it tells at most, and the round from which on the client may report again.
+the epsilon that it tells at most, and the round from which on the client may report again. Trainings have a rule and
+lines of their own, with the name of their kind.
 """
 
 import json
@@ -14,14 +15,21 @@ from typing import Protocol
 
 from fielding._typing import ClientId, Json
 from fielding.atomic import sync_folder
-from fielding.errors import FileFormatError, OutputError
+from fielding.client.privacy.accountant import divergences, epsilon_of
+from fielding.client.privacy.rule import REPORT
+from fielding.errors import FileFormatError, OptionError, OutputError
 
 LEDGER = "privacy.jsonl"
 """Name of the file, in the folder of a run and in that of a device."""
 
 
 class Budget(Protocol):
-    """A rule of private reports or of noised sums, as far as a ledger needs to know it."""
+    """A rule of private reports, trainings or noised sums, as far as a ledger needs to know it."""
+
+    @property
+    def what(self) -> str:
+        """Of what kind they are."""
+        ...
 
     @property
     def budget(self) -> Fraction:
@@ -52,6 +60,7 @@ class Spending:
     epsilon: Fraction
     next_round: int
     is_torn: bool = False
+    what: str = REPORT
 
     def line(self) -> str:
         """Return it as a ledger holds it."""
@@ -61,6 +70,7 @@ class Spending:
             "epsilon": str(self.epsilon),
             "next": self.next_round,
             **({"torn": True} if self.is_torn else {}),
+            **({"what": self.what} if self.what != REPORT else {}),
         }
         return f"{json.dumps(record)}\n"
 
@@ -77,18 +87,43 @@ class LedgerFile:
     spendings: tuple[Spending, ...]
     n_open: int
 
-    def most_spent(self) -> dict[ClientId, Fraction]:
-        """Return what each client has spent at most in any window in a row, by the last rule."""
-        window = int(str(self.rules[-1].get("window", 1))) if self.rules else 1
+    def kinds(self) -> list[str]:
+        """Return what there are rules for: reports, trainings, models."""
+        return list(dict.fromkeys(str(rule.get("what", REPORT)) for rule in self.rules))
+
+    def of(self, what: str) -> "LedgerFile":
+        """Return what it holds of one kind; lines that were cut short may be of any."""
+        return LedgerFile(
+            rules=tuple(rule for rule in self.rules if rule.get("what", REPORT) == what),
+            spendings=tuple(one for one in self.spendings if one.what == what),
+            n_open=self.n_open,
+        )
+
+    def most_spent(self) -> dict[ClientId, float]:
+        """Return what each client has spent at most in any window in a row, by the last rule; all are of one kind.
+
+        Of Gaussian noise it is what the accountant says of so many reports: the first of them tell the most.
+        """
+        rule = self.rules[-1] if self.rules else {}
+        window = int(str(rule.get("window", 1)))
         by_client: dict[ClientId, list[Spending]] = {}
         for one in self.spendings:
             by_client.setdefault(one.client, []).append(one)
-        return {
+        most = {
             client: max(
                 sum((one.epsilon for one in each if 0 <= one.round_index - first.round_index < window), Fraction(0))
                 for first in each
             )
             for client, each in by_client.items()
+        }
+        if "noise" not in rule:
+            return {client: float(spent) for client, spent in most.items()}
+        share = Fraction(str(rule["epsilon"])) / int(str(rule["reports"]))
+        rate, noise, delta = float(str(rule["rate"])), float(str(rule["noise"])), float(Fraction(str(rule["delta"])))
+        n_steps = int(str(rule["steps"]))
+        return {
+            client: epsilon_of(divergences(rate, noise, int(spent / share) * n_steps), delta)
+            for client, spent in most.items()
         }
 
 
@@ -131,6 +166,7 @@ def _parse(line: str) -> Spending | dict[str, Json] | None:
             epsilon=Fraction(record["epsilon"]),
             next_round=int(record["next"]),
             is_torn=record.get("torn") is True,
+            what=str(record.get("what", REPORT)),
         )
     except (ValueError, TypeError, KeyError, ZeroDivisionError):
         return None
@@ -167,7 +203,12 @@ class PrivacyLedger:
         self._needs_rule, self._ends_open, self._n_open = True, False, 0
         if path is None or not path.exists():
             return
-        found = read_ledger(path)
+        found = read_ledger(path).of(rule.what)
+        if "noise" in rule.record() and found.rules and found.rules[-1] != rule.record():
+            raise OptionError(
+                f"{path} has a budget of {rule.what} with another noise, which cannot be added up; begin a new run, or "
+                "leave the number of rounds and of local steps as they were"
+            )
         self._needs_rule = not found.rules or found.rules[-1] != rule.record()
         self._ends_open = not path.read_bytes().endswith(b"\n") and path.stat().st_size > 0
         self._n_open = 0 if is_repeatable else found.n_open
@@ -202,10 +243,12 @@ class PrivacyLedger:
         OutputError
             If it cannot be written; then nothing may be released.
         """
-        epsilon, lines = self._rule.epsilon_of_report, []
+        epsilon, what, lines = self._rule.epsilon_of_report, self._rule.what, []
         if self._n_open:  # it may have been this very report, or one before it: nobody knows, so it is spent
             for client, later in wanted:
-                torn = Spending(round_index=round_index, client=client, epsilon=epsilon, next_round=later, is_torn=True)
+                torn = Spending(
+                    round_index=round_index, client=client, epsilon=epsilon, next_round=later, is_torn=True, what=what
+                )
                 self._note(torn)
                 lines.append(torn)
             self._n_open = 0
@@ -214,7 +257,7 @@ class PrivacyLedger:
             is_known = self._is_repeatable and round_index in self._spent.get(client, {})
             is_granted = is_known or self.spent(client, round_index) + epsilon <= self._rule.budget
             if is_granted and not is_known:
-                one = Spending(round_index=round_index, client=client, epsilon=epsilon, next_round=later)
+                one = Spending(round_index=round_index, client=client, epsilon=epsilon, next_round=later, what=what)
                 self._note(one)
                 lines.append(one)
             granted.append(is_granted)

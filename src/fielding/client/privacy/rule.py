@@ -12,6 +12,8 @@ from fielding.client.privacy.geometric import MOST_TERM, RandomWords, TwoSidedGe
 from fielding.errors import InputError, OptionError, echo
 
 MOST_EPSILON = 1000  # beyond, there is no privacy to speak of
+REPORT = "report"
+"""What a ledger calls a report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +21,10 @@ class PrivacyRule:
     """Any ``window`` rounds in a row hold at most ``reports`` reports of a client, which tell ``epsilon`` in all.
 
     A sample is visible for ``window`` rounds, so that is all that is ever told of it, however long clients report.
+    ``what``: of what kind the reports are; ``delta``: the probability with which they may tell more,
+    ``noise_multiplier``: the standard deviation of Gaussian noise in lengths of what one sample adds, 0 without;
+    ``rate``, ``n_steps``: the probability with which a sample takes part in it, and how often each report adds it;
+    ``max_norm``: length that what one sample adds is cut down to.
 
     Examples
     --------
@@ -30,6 +36,12 @@ class PrivacyRule:
     epsilon: Fraction
     reports: int
     window: int
+    what: str = REPORT
+    delta: Fraction = Fraction(0)
+    noise_multiplier: float = 0.0
+    rate: float = 1.0
+    n_steps: int = 1
+    max_norm: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0 < self.epsilon <= MOST_EPSILON or max(self.epsilon.as_integer_ratio()) * self.reports > 2**32:
@@ -78,7 +90,23 @@ class PrivacyRule:
 
     def record(self) -> dict[str, Json]:
         """Return the rule as files and messages hold it."""
-        return {"epsilon": str(self.epsilon), "reports": self.reports, "window": self.window}
+        return {
+            "epsilon": str(self.epsilon),
+            "reports": self.reports,
+            "window": self.window,
+            **({"what": self.what} if self.what != REPORT else {}),
+            **(
+                {
+                    "delta": str(self.delta),
+                    "noise": self.noise_multiplier,
+                    "rate": self.rate,
+                    "steps": self.n_steps,
+                    "norm": self.max_norm,
+                }
+                if self.delta
+                else {}
+            ),
+        }
 
 
 def rule_from_record(record: Mapping[str, Json]) -> PrivacyRule:

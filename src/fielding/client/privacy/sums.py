@@ -27,6 +27,7 @@ from fielding.errors import OptionError, echo
 GRID = 2**14
 """Steps of the grid by which the data of one client move a sum at most, in L2."""
 LEAST_CLIENTS = 1000  # with fewer, sums would be noise
+SUMS = "sums"
 EVERYONE = "all clients"  # whom the ledger charges: every client at once
 CHOICES = 2**52  # equally likely draws among which a client says the truth or not
 START_STEPS = 5
@@ -60,6 +61,11 @@ class SumRule:
             )
 
     @property
+    def what(self) -> str:
+        """What the ledger calls them."""
+        return SUMS
+
+    @property
     def budget(self) -> Fraction:
         """What all releases together may tell, in the measure of concentrated privacy."""
         return rho_of(self.epsilon, self.delta)
@@ -90,7 +96,7 @@ class SumRule:
     def record(self) -> dict[str, Json]:
         """Return the rule as the ledger holds it."""
         return {
-            "mode": "client",
+            "what": self.what,
             "epsilon": self.epsilon,
             "rho": str(self.budget),
             "delta": self.delta,

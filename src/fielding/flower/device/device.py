@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -88,7 +89,10 @@ from fielding.training.layout import Layout
 from fielding.training.trainer import Trainer
 
 if TYPE_CHECKING:
-    from fielding.runtime.private_reports import NoiseOf
+    from fielding.runtime.train import NoiseOf
+
+ID = "device"
+"""How the ledger of a device calls it."""
 
 
 class Device:
@@ -317,11 +321,9 @@ class Device:
                     "client_app has describe, but reports are to be private: leave it out, how much one sample changes "
                     "what it returns is not known"
                 )
-            from fielding.client.privacy.ledger import LEDGER
             from fielding.flower.device.private_reports import PrivateReporter
 
-            # Beside the run's folder: the run may go on after its end, when that is gone.
-            ledger = here.folder.with_name(f"{here.folder.name}.{LEDGER}")
+            ledger = _ledger(here.folder)
             return PrivateReporter(
                 self.rule, store, shared=shared, compute=compute, ledger=ledger, noise_of=self._noise_of
             )
@@ -395,7 +397,9 @@ class Device:
 
         With ``served`` it has experts, of which the device knows what ``state`` says.
         """
-        serving, compute = work.serving, None
+        serving, compute, private = work.serving, None, work.local.private
+        if private is not None and self._own.train is not None:
+            raise InputError("training is to be private, but client_app has train: what it does cannot be bounded")
         if self._own.train is not None:
             here = self._here if state is None else replace(self._here, since=state.round_index)
             visit = lambda _client, _round_index: nullcontext(here)  # noqa: E731
@@ -405,6 +409,13 @@ class Device:
         made: Compute = compute or Workers(self._trainer(layout, work, store))
         if served is None or compute is not None:  # code of one's own shows no features
             serving = replace(serving, experts=())
+        budget, noise_of = None, self._noise_of
+        if private is not None:
+            from fielding.client.privacy.geometric import secret_words  # most devices need none of it
+            from fielding.client.privacy.ledger import PrivacyLedger
+
+            budget = (PrivacyLedger(_ledger(self._here.folder), private.rule()), (ID,))
+            noise_of = noise_of or (lambda _client, _round_index: secret_words)
         runtime = ClientRuntime(
             store,
             made,
@@ -414,6 +425,8 @@ class Device:
             metrics=self._own.metrics,
             seed=seed,
             keys=keys,
+            budget=budget,
+            noise_of=noise_of,
         )
         if runtime.experts is not None and served is not None:
             runtime.experts.know(served.heard, {} if state is None else state.experts)
@@ -466,6 +479,8 @@ class Device:
             except CheckpointError as error:
                 set_aside(here.folder, MEMORY, error)
         updates = runtime.train(plan, ME)
+        if updates.missing.get("refused"):  # no budget is left
+            return None
         if updates.missing["failed"]:  # the server learns that it failed, and gets the report all the same
             return one_update(np.full(order.layout.size, np.nan, np.float32), n_samples=1, losses=np.ones(2), start=-1)
         model = updates.models[0] if local.previous_models is not None and not plan.is_probe else None
@@ -530,6 +545,13 @@ class Device:
         runtime.begin(now)
         models, row = (order.model[np.newaxis], ME) if order.served is None else order.served.models(order.model)
         return EvaluateReply(scores=runtime.test(models, row)["window"])
+
+
+def _ledger(folder: Path) -> Path:
+    """Return the ledger of a run: beside its folder, since the run may go on after its end, when that is gone."""
+    from fielding.client.privacy.ledger import LEDGER
+
+    return folder.with_name(f"{folder.name}.{LEDGER}")
 
 
 def _has_experts(order: Order) -> bool:

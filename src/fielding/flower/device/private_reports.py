@@ -12,7 +12,8 @@ from fielding.flower.device.rule import DeviceRule
 from fielding.flower.device.state import HeldModel
 from fielding.flower.device.store import DeviceStore
 from fielding.runtime.observe import SampleObserver, Sight
-from fielding.runtime.private_reports import NoiseOf, PrivateObserver
+from fielding.runtime.private_reports import PrivateObserver
+from fielding.runtime.train import NoiseOf
 from fielding.runtime.workers import Compute
 
 

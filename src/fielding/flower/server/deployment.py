@@ -17,6 +17,8 @@ import numpy as np
 from fielding._typing import ClientId, Json, Models
 from fielding._version import __version__
 from fielding.atomic import replaced_file
+from fielding.client.privacy.counts import is_summed
+from fielding.client.privacy.geometric import secret_words
 from fielding.client.privacy.ledger import LEDGER, PrivacyLedger
 from fielding.client.report_rule import ReportRule
 from fielding.config.keys import Config
@@ -34,6 +36,7 @@ from fielding.engine.plugins import (
     parts_of,
     policy_of,
     privacy_of,
+    private_sums_of,
     report_budget_of,
     run_reports_from,
     serving_of,
@@ -245,6 +248,11 @@ def describing_on_devices(config: Config) -> ReportRule:
             "your function to client_app(describe=...) and set own-vectors = true"
         )
     report_rule = report_rule_of(section, is_own=False, seed=config.seed)
+    if is_summed(report_rule.representation) and privacy_of(config, report_rule) is not None:
+        raise OptionError(
+            f"coordinator.representation is {echo(section.representation)}, whose noised sums work in the simulator "
+            "alone; take label, predictions or confusion"
+        )
     if report_rule.is_label or kind.reports_from == "nobody":
         return report_rule
     if kind.detector is not None:
@@ -540,7 +548,7 @@ def runner_of(
     client_ids = clients.meet() if found is None else clients.remember(under(DRIVER, found.arrays))
     if found is None:
         check_fleet(config, len(client_ids))
-    setting = _setting(setup, deployment, client_ids)
+    setting = _setting(setup, deployment, client_ids, folder.path / LEDGER)
     reports_from = run_reports_from(config, kind, setting.parts.selection, len(setting.client_ids))
     if reports_from == "drifted" and kind.detector is not None:  # one that never fires: it hears each client once
         reports_from = "first"
@@ -606,15 +614,28 @@ def _n_shared(setup: RunSetup, deployment: Deployment) -> int:
     return setup.layout.parameter_size - n_head
 
 
-def _setting(setup: RunSetup, deployment: Deployment, client_ids: Sequence[ClientId]) -> MethodSetting:
-    """Return what the method is made of."""
+def _setting(
+    setup: RunSetup, deployment: Deployment, client_ids: Sequence[ClientId], ledger: Path | None = None
+) -> MethodSetting:
+    """Return what the method is made of; ``ledger``: the file of the budget of private models."""
     config = setup.config
     noise_variance = 0.0 if setup.report_rule is None else noise_variance_of(config, setup.report_rule)
     policy = policy_of(config, kind=setup.expected.kind, metric=setup.metric, noise_variance=noise_variance)
     parts = parts_of(config, len(client_ids), policy)
     if deployment.aggregator is not None:
         parts = replace(parts, aggregator=deployment.aggregator, weighted=True)
-    parts = replace(parts, n_shared=_n_shared(setup, deployment), n_classes=deployment.classes)
+    parts = replace(
+        parts,
+        n_shared=_n_shared(setup, deployment),
+        n_classes=deployment.classes,
+        private=private_sums_of(
+            config,
+            setup.layout.parameter_size,
+            ledger,
+            words=lambda _round_index, _purpose: secret_words,
+            is_repeatable=False,
+        ),
+    )
     return MethodSetting(
         initial=setup.initial,
         client_ids=tuple(client_ids),

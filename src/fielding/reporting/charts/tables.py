@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fielding._typing import Json
+from fielding.client.privacy.ledger import LEDGER, read_ledger
+from fielding.client.privacy.sums import EVERYONE, SUMS
 from fielding.reporting.charts.curves import time_word
 from fielding.reporting.comparison_tables import (
     MARK,
@@ -15,6 +17,7 @@ from fielding.reporting.comparison_tables import (
     plain_markdown,
 )
 from fielding.reporting.formatting import digits, plain, run_table
+from fielding.reporting.numbers.budget import describe_ledger, describe_sums, round_words
 from fielding.reporting.numbers.comparison import compare_groups
 from fielding.reporting.numbers.groups import FIRST, WAITING, Group, RunGroups
 from fielding.reporting.numbers.run_record import FAILED, FINISHED, RUNNING, STOPPED, RunRecord
@@ -98,6 +101,40 @@ def tabulate_clusters(run: RunRecord, name: str | None = None) -> Section:
     rows = [[cluster, *(digits(figures.get(one)) for one in heads)] for cluster, figures in found.items()]
     text = "The newest values of each cluster. train/: of training; server/: measured at the server."
     return Section(title=title, text=text, table=[["cluster", *heads], *rows], group=name)
+
+
+def tabulate_budgets(gathered: RunGroups) -> list[Section]:
+    """Return what private reports and training have told of samples or clients; nothing if none is private."""
+    rows = []
+    for group, run in gathered.runs:
+        path = run.folder / LEDGER
+        if not path.exists():
+            continue
+        ledger = read_ledger(path)
+        for what in ledger.kinds():
+            own = ledger.of(what)
+            rounds = sorted({one.round_index for one in own.spendings})
+            if what == SUMS:
+                sums = describe_sums(own)
+                found = {**sums, "worst_client": EVERYONE, "n_reports": sums["n_releases"]}
+            else:
+                found = describe_ledger(own)
+            delta = "-" if "delta" not in found else plain(found["delta"])
+            rows.append(
+                [
+                    *(group.name, str(run.seed), what, digits(found["epsilon"]), delta),
+                    *(digits(found["epsilon_spent"]), str(found["worst_client"]), f"{found['n_reports']:,}"),
+                    round_words(rounds),
+                ]
+            )
+    if not rows:
+        return []
+    head = ["group", "seed", "of", "epsilon", "delta", "spent at most", "by client", "releases", "in rounds"]
+    text = (
+        "Epsilon is what all releases in any window of rounds tell at most of a sample (models, sums: of a client, in "
+        "the whole run); spent is what the client with the most has told."
+    )
+    return [Section(title="Privacy", text=text, table=[head, *rows])]
 
 
 def leave_out_columns(section: Section) -> Section:

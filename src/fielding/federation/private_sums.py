@@ -1,0 +1,88 @@
+"""Stage 11 in private: one noised mean of the updates of each cluster, made once by the server (DP-FedAvg).
+
+McMahan et al., 2018: each update is cut down to a length, noise is added to the sum of a cluster's, and the sum is
+divided by how many participants the cluster was expected to have, not by how many it had.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import ceil, sqrt
+
+import numpy as np
+
+from fielding._typing import Counts, Mask, Membership, Models, Vector
+from fielding.client.privacy.gaussian import draw_normals
+from fielding.client.privacy.geometric import RandomWords
+from fielding.client.privacy.ledger import PrivacyLedger
+from fielding.client.privacy.training import PrivateTraining, draw_samples
+from fielding.errors import OptionError
+from fielding.federation.clients import Updates
+
+MOST_NOISE = 5.0
+"""Length that the noise on a cluster's mean may have at most, in clips; a cluster with more does not train."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PrivateSums:
+    """How participants are drawn and their updates summed, so that models tell little of any client.
+
+    ``words``: the randomness of a round, by its index, for the draw (0) and for the noise (1); ``n_parameters``: how
+    many numbers of a model are trained.
+    """
+
+    rule: PrivateTraining
+    ledger: PrivacyLedger
+    words: Callable[[int, int], RandomWords]
+    n_parameters: int
+
+    @property
+    def least_members(self) -> int:
+        """Number of clients from which on a cluster trains: with fewer, noise would be too long beside a clip."""
+        return max(1, ceil(self.rule.noise * sqrt(self.n_parameters) / (self.rule.rate * MOST_NOISE)))
+
+    def expected(self, membership: Membership, n_clusters: int) -> Vector:
+        """Return how many participants each cluster has on average, 0 if it is too small to train."""
+        members = np.bincount(membership[membership >= 0], minlength=n_clusters)
+        return np.where(members >= self.least_members, self.rule.rate * members, 0.0)
+
+    def draw_clients(self, n_clients: int, round_index: int) -> Mask:
+        """Return which clients are to train in a round, each by chance and by itself."""
+        drawn = draw_samples(n_clients, self.rule.rate, n_steps=1, words=self.words(round_index, 0))
+        return np.asarray(drawn[0], dtype=np.bool_)
+
+    def noised(self, models: Models, updates: Updates, expected: Vector) -> Updates:
+        """Return one answer for each cluster that trains, the noised mean of its updates, also if none came.
+
+        Raises
+        ------
+        OptionError
+            If the budget is spent; nothing may be released then.
+        """
+        at = updates.round_index
+        if not self.ledger.spend([("all", at + 1)], at)[0]:
+            raise OptionError(
+                f"what models may tell of a client is spent: privacy.training_epsilon is {self.rule.epsilon:g} for "
+                f"{self.rule.n_times} rounds; begin a new run"
+            )
+        rows: Counts = np.flatnonzero(expected)
+        words, made = self.words(at, 1), models[rows].copy()
+        for place, row in enumerate(rows.tolist()):
+            start = models[row, : self.n_parameters].astype(np.float64)
+            total = self.rule.noise * self.rule.clip * draw_normals(self.n_parameters, words)
+            for sent in updates.models[updates.start == row]:
+                change = sent[: self.n_parameters] - start
+                total += change * min(1.0, self.rule.clip / max(float(np.linalg.norm(change)), 1e-30))
+            made[place, : self.n_parameters] = start + total / expected[row]
+        return replace(
+            updates,
+            clients=np.full(rows.size, -1),
+            groups=np.arange(rows.size),
+            start=rows,
+            models=made,
+            n_samples=np.ones(rows.size, dtype=np.int64),
+            loss=np.zeros(rows.size),
+            square_loss=np.zeros(rows.size),
+            start_loss=None,
+            expert_losses=None,
+            metrics={},
+        )
