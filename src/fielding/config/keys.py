@@ -311,7 +311,11 @@ class PrivacySection:
         used_with=("private training",),
     )
     delta: float | None = key(
-        None, "the probability with which Gaussian noise may tell more; 1e-5 by default", above=0.0, high=0.1
+        None,
+        "the probability with which Gaussian noise may tell more; 1e-5 by default",
+        above=0.0,
+        high=0.1,
+        used_with=("Gaussian noise",),
     )
     max_norm: float | None = key(
         None,

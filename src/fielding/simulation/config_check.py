@@ -155,19 +155,9 @@ def _missing_of_others(config: Config, source: Source | None) -> dict[str, str]:
         found["moon"] = "training.moon is 0"
     if config.serving.correction == "none":
         found["correction"] = "serving.correction is none"
-    mode = config.privacy.mode
-    if mode == RECORD:
-        found["exact reports"] = "private reports go out by a schedule and are compared as their noise wants it"
-        found["noised sums"] = 'privacy.mode is not "client"'
-    elif mode == CLIENT:
-        found["exact reports"] = "clients report nothing, they choose their cluster themselves"
-        found["private reports"] = 'privacy.mode is not "record"'
-    else:
-        found["privacy"] = 'reports are exact, privacy.mode is neither "record" nor "client"'
-    if config.privacy.training in (None, "none"):
-        found["private training"] = "training is not private, privacy.training is none"
     section = config.coordinator
     report_rule = report_rule_of(section, is_own=is_own_function(section), seed=config.seed)
+    found |= _missing_of_privacy(config, has_sums=is_summed(report_rule.representation))
     if not report_rule.needs_model:
         found["shared model"] = "no shared model is needed to describe windows, nor to test for drift"
     shared_model, is_pool = section.shared_model, _is_pool(config.trace, source)
@@ -182,6 +172,25 @@ def _missing_of_others(config: Config, source: Source | None) -> dict[str, str]:
     # With auto it is not the user who asked for it.
     if config.model.factory is None and config.model.name == "softmax" and section.representation != AUTO:
         found["body"] = "model softmax is a last layer without a body"
+    return found
+
+
+def _missing_of_privacy(config: Config, *, has_sums: bool) -> dict[str, str]:
+    """Return what keys need of privacy but do not have; ``has_sums``: reports are sums of vectors, not counts."""
+    found: dict[str, str] = {}
+    mode = config.privacy.mode
+    if mode == RECORD:
+        found["exact reports"] = "private reports go out by a schedule and are compared as their noise wants it"
+        found["noised sums"] = 'privacy.mode is not "client"'
+    elif mode == CLIENT:
+        found["exact reports"] = "clients report nothing, they choose their cluster themselves"
+        found["private reports"] = 'privacy.mode is not "record"'
+    else:
+        found["privacy"] = 'reports are exact, privacy.mode is neither "record" nor "client"'
+    if config.privacy.training in (None, "none"):
+        found["private training"] = "training is not private, privacy.training is none"
+        if mode != CLIENT and not (mode == RECORD and has_sums):
+            found["Gaussian noise"] = "no noise is Gaussian: training is not private, and reports are exact or counts"
     return found
 
 
