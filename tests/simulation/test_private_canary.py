@@ -68,7 +68,7 @@ def trace_with(label: int) -> Trace:
 
 
 def is_canary_said(folder: Path, label: int, epsilon: float, seed: int) -> tuple[bool, int]:
-    """Return whether the attacker says "canary" of a run, as sure as it ever can be, and how often all were grouped."""
+    """Return whether the attacker says "canary" of a run, rather sure, and how often all clients were grouped."""
     run(config_of(epsilon, seed), folder, own=Own(samples=trace_with(label)), page=False)
     reports, counts = read_run_reports(folder, "vector"), row_and_counts()[1]
     evidence, most = 0.0, 0.0
@@ -81,7 +81,7 @@ def is_canary_said(folder: Path, label: int, epsilon: float, seed: int) -> tuple
         evidence += float((np.abs(told - other) - np.abs(told - one)).sum())
         most += 2.0
     assert most > 0.0
-    return evidence > most - 0.5, sum(bool(row["fired"]) for row in read_run(folder).events)
+    return evidence > most / 2.0, sum(bool(row["fired"]) for row in read_run(folder).events)
 
 
 def count_said(folder: Path, epsilon: float, n_runs: int) -> tuple[int, int]:

@@ -314,7 +314,8 @@ class LocalTraining:
         """Return the samples of each step, drawn one by one, and the noise; the server could know neither."""
         from fielding.client.privacy.gaussian import draw_normals  # most devices need none of it
 
-        assert self._noise_of is not None
+        if self._noise_of is None:
+            raise RuntimeError("private training needs a source of noise")
         words = [self._noise_of(client, round_index) for client in clients.tolist()]
         own = [samples.of(jobs[at : at + 1])[0] for at in range(jobs.size)]
         # A store may show a sample longer than the rule knows: at the end of a trace, or while its clock stands still.

@@ -321,7 +321,7 @@ class TorchTrainer:
         features, labels = self._input(x), self._labels(y)
         counts = torch.tensor(private.is_drawn[0, step], device=self._device)
         at_once, found = max(1, _PRIVATE_NUMBERS // max(1, replica.parameters.numel())), []
-        slopes = {name: one.grad for name, one in module.named_parameters() if one.requires_grad}
+        slopes = {name: one.grad for name, one in module.named_parameters() if one.grad is not None}
         for first in range(0, len(y), at_once):
             part = slice(first, first + at_once)
             try:
@@ -335,9 +335,7 @@ class TorchTrainer:
             factors = (private.clip / torch.as_tensor(squares).clamp_min(1e-30).sqrt()).clamp_max(1.0)
             factors = torch.where(torch.as_tensor(squares).isfinite(), factors, 0.0) * counts[part]
             for name, one in gradients.items():
-                slope = slopes[name]
-                assert slope is not None
-                slope.add_(torch.einsum("n,n...->...", factors, one.nan_to_num(0.0, 0.0, 0.0)))
+                slopes[name].add_(torch.einsum("n,n...->...", factors, one.nan_to_num(0.0, 0.0, 0.0)))
             found.append(losses.detach())
         noise = torch.tensor(private.draw_noise(replica.parameters.numel())[0], device=self._device)
         replica.gradient.add_(noise).div_(float(private.batch[0]))

@@ -128,7 +128,8 @@ def sum_samples(representation: Representation, seen: Seen, max_norm: float) -> 
         rows = np.nan_to_num(seen.features.astype(np.float64), posinf=0.0, neginf=0.0)
         rows = rows * _factors(np.square(rows).sum(axis=1), max_norm)[:, np.newaxis]
         return client_sums(project_features(rows.astype(np.float32), min(SUM_DIMS, rows.shape[1]), 0), seen.sizes)
-    assert isinstance(representation, HeadGradient)
+    if not isinstance(representation, HeadGradient):
+        raise RuntimeError("this representation is no sum of vectors")
     known = labelled(seen)
     inputs = np.hstack([known.features, np.ones((known.labels.size, 1), dtype=np.float32)]).astype(np.float64)
     inputs = np.nan_to_num(inputs, posinf=0.0, neginf=0.0)
