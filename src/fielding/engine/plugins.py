@@ -29,7 +29,6 @@ from fielding.federation.report_budget import ReportBudget
 from fielding.federation.selection import Selection, selector_named
 from fielding.methods import Method, MethodKind, MethodSetting, Parts, kind_named, method_named
 from fielding.methods.kinds import ReportsFrom, check_method_options, resolve_reports_from
-from fielding.methods.private_fielding import PrivateFielding
 from fielding.records.model_file import read_model
 from fielding.runtime.experts import expert_names
 from fielding.runtime.serve import Serving
@@ -133,6 +132,8 @@ def kind_of(config: Config) -> MethodKind:
 def method_of(config: Config, setting: MethodSetting) -> Method:
     """Return the method that a config names, made of what a run gives it."""
     if (private := sums_of(config)) is not None:
+        from fielding.methods.private_fielding import PrivateFielding  # other runs need none of it
+
         rule, schedule = private
         return PrivateFielding(setting, rule=rule, schedule=schedule)
     with mistakes_in("method"):
