@@ -60,9 +60,10 @@ results: $(CORE)  ## tune and compare all methods, then the figures of the paper
 	@$(ONE_THREAD) $(BIN)/python -m experiments.reproduce all --jobs 2 </dev/null
 
 .PHONY: bench
-bench: $(FULL)  ## measure coordinator and simulator beside their peers; prints tables and JSON
+bench: $(FULL)  ## measure coordinator, simulator and rounds on Flower beside their peers; prints tables and JSON
 	@$(BIN)/python -m benchmarks coordinator </dev/null
 	@$(BIN)/python -m benchmarks simulator </dev/null
+	@$(BIN)/python -m benchmarks simulated-nodes </dev/null
 
 ##@ Work on it
 .PHONY: test

@@ -217,6 +217,45 @@ def flower(
         out.write_text(json.dumps(record, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
+@app.command("simulated-nodes")
+def simulated_nodes(
+    nodes: Annotated[str, typer.Option(help="Numbers of nodes, separated by commas; 1000 is slow.")] = "4,50,200",
+    rounds: Annotated[int, typer.Option(min=6, help="Rounds of each run.")] = 14,
+    repeat: Annotated[int, typer.Option(min=1, help="Turns of each contender.")] = 2,
+    as_json: JsonOutput = False,
+    quiet: Quiet = False,
+) -> None:
+    """Time rounds with 5 participants in Flower's simulation against Flower's own FedAvg; needs `flwr[simulation]`.
+
+    The same model, samples and local steps, in turns. "No questions" is Fielding's `global`. Of seconds only ratios
+    taken in one run are solid: machines differ and are busy.
+    """
+    _extras.require("flower")
+    from benchmarks.simulated_nodes import CONTENDERS, compare_rounds, cost_rows
+
+    sizes = [int(one) for one in nodes.split(",") if one.strip().isdigit() and int(one) > 1]
+    if len(sizes) != len(nodes.split(",")):
+        raise OptionError(f"--nodes is {echo(nodes)}; give whole numbers above 1, separated by commas")
+    with stop_on_signal(is_stepping=False) as stop:
+        try:
+            with progress_bar("bench", len(sizes) * len(CONTENDERS) * repeat, quiet=quiet) as bar:
+
+                def show(words: str) -> None:
+                    bar.describe(words)
+                    bar.advance(1)
+
+                costs = compare_rounds(sizes, n_rounds=rounds, repeat=repeat, show=show)
+        except KeyboardInterrupt:
+            tell("stopped, and all that was started with it")
+            raise typer.Exit(stop.exit_code) from None
+    if not (as_json or quiet):
+        heads, *rows = cost_rows(costs)
+        say_table(
+            "A round in Flower's simulation", [[str(one) for one in heads], *[[plain(v) for v in r] for r in rows]]
+        )
+    say_json({"rounds": rounds, "repeat": repeat, "rows": [asdict(one) for one in costs]})
+
+
 def hidden_sizes(text: str) -> list[int]:
     """Return the sizes that a text names, or raise.
 

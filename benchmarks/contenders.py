@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import tomli_w
 
@@ -38,6 +38,8 @@ class Contender:
         Whether models are tested on the nodes, after the rounds in which Fielding does that; Fielding always does.
     is_lean
         FedAvg: one array for the whole model, and replies asked for as often as Fielding does.
+    method
+        Fielding: as in configs.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Contender:
     share: float = 1.0
     tests: bool = True
     is_lean: bool = False
+    method: str = "fielding"
 
     def n_trained(self, n_nodes: int) -> int:
         """Return how many nodes train in a round."""
@@ -90,6 +93,7 @@ def run_config(contender: Contender, work: SharedWork, n_nodes: int, out: Path) 
         "tests": contender.tests,
         "lean": contender.is_lean,
         "trace": {"gap": work.gap, "window": work.gap},
+        "method": {"name": contender.method},
         "model": {"hidden": work.hidden},
         "training": {
             "participants": n_trained,
@@ -144,6 +148,19 @@ if TYPE_CHECKING:
     from fielding.flower.deploy.federation import LocalFederation
     from fielding.flower.deploy.flower_program import RunState
 
+
+class Federation(Protocol):
+    """Where apps run."""
+
+    def state(self, run_id: str) -> "RunState":
+        """Return how a run is doing."""
+        ...
+
+    def log_lines(self, run_id: str) -> list[str]:
+        """Return what the server's side of a run has logged so far."""
+        ...
+
+
 Show = Callable[[str, int], None]
 """Told what is going on, and how many rounds more are done."""
 _LOOK_S = 0.5
@@ -186,10 +203,7 @@ def compare_deployments(
     }
     with tempfile.TemporaryDirectory(prefix="fielding-bench-") as scratch:
         show(f"starting a SuperLink and {n_nodes} nodes", 0)
-        # Where the apps find this package, and the same Fielding as this process.
-        roots = [str(Path(file).resolve().parent.parent) for file in (__file__, _version.__file__)]
-        ours = {"PYTHONPATH": os.pathsep.join(roots)}
-        with LocalFederation(Path(scratch) / "federation", n_nodes, environment=ours) as federation:
+        with LocalFederation(Path(scratch) / "federation", n_nodes, environment=code_paths()) as federation:
             for turn in range(repeat):
                 for number, ((contender, work), turns) in enumerate(measured.items()):
                     place = Path(scratch).resolve() / f"turn-{turn}-{number}"
@@ -197,6 +211,12 @@ def compare_deployments(
                     turns.append(run_once(federation, contender, work, place=place, show=partial(show, words)))
             show("stopping", 0)
     return _record(measured)
+
+
+def code_paths() -> dict[str, str]:
+    """Return where the apps find this package, and the same Fielding as this process."""
+    roots = [str(Path(file).resolve().parent.parent) for file in (__file__, _version.__file__)]
+    return {"PYTHONPATH": os.pathsep.join(roots)}
 
 
 def run_once(
@@ -225,9 +245,20 @@ def run_once(
     out = place / "run"
     config = run_config(contender, work, federation.n_nodes, out)
     run_id = federation.run_app(write_app(place / "app", contender, config))
+    rows = wait_for_end(federation, run_id, log_of(out), show)
+    return exchanges_of(rows), _ended(federation, run_id)
+
+
+def wait_for_end(
+    federation: Federation, run_id: str, log: Path, show: Callable[[int], None] = lambda _done: None
+) -> Sequence[Mapping[str, Any]]:
+    """Wait until a contender has written down its end, and return its log; raise if its run failed.
+
+    ``show`` is told how many rounds more have begun.
+    """
     reader, seen, heard_at = LogReader(), 0, time.monotonic()
     while True:
-        rows = reader.lines(log_of(out)).rows
+        rows = reader.lines(log).rows
         if len(rows) > seen:
             show(sum(row["what"] == PUSH and "train" in row["messages"] for row in rows[seen:]))
             seen, heard_at = len(rows), time.monotonic()
@@ -235,18 +266,18 @@ def run_once(
             _checked_state(federation, run_id)
             heard_at = time.monotonic()
         if rows and rows[-1]["what"] == END:
-            return exchanges_of(rows), _ended(federation, run_id)
+            return rows
         time.sleep(_LOOK_S)
 
 
-def _ended(federation: "LocalFederation", run_id: str) -> "RunState":
+def _ended(federation: Federation, run_id: str) -> "RunState":
     """Return the last state of a run whose work is done."""
     while not (state := _checked_state(federation, run_id)).is_completed:
         time.sleep(_LOOK_S)
     return state
 
 
-def _checked_state(federation: "LocalFederation", run_id: str) -> "RunState":
+def _checked_state(federation: Federation, run_id: str) -> "RunState":
     """Return how a run is doing, or raise if it has failed; the message has the last lines of its log."""
     state = federation.state(run_id)
     if state.is_ended and not state.is_completed:

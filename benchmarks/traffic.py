@@ -264,7 +264,8 @@ def exchanges_of(rows: Sequence[Mapping[str, Any]]) -> Exchanges:
 
 
 def _round_seconds(pushes: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
-    """Return the seconds from a push with training to the next, where that comes at once; not from the first."""
+    """Return the seconds from a push with training to the next, where no test is between; not from the first."""
+    pushes = [push for push in pushes if not push["messages"].keys() <= {"query"}]  # questions follow on their own
     is_training = ["train" in push["messages"] for push in pushes]
     after_first = pushes[is_training.index(True) + 1 :] if True in is_training else []
     return tuple(

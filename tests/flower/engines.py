@@ -1,26 +1,20 @@
 """The example app on three engines: the embedded simulator, Flower's simulation (Ray), a SuperLink with SuperNodes."""
 
-import json
 import shutil
-import subprocess
-import tempfile
 import time
 import tomllib
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 
+from benchmarks.simulated_nodes import SimulatedNodes, simulated_nodes
 from fielding._typing import ClientId
-from fielding.flower.deploy.certificates import private_folder
-from fielding.flower.deploy.environment import clean_environment, free_port, program
 from fielding.flower.deploy.federation import LocalFederation
-from fielding.flower.deploy.flower_program import CONNECTION, FlowerProgram, RunState
-from fielding.flower.deploy.processes import Supervisor
+from fielding.flower.deploy.flower_program import FlowerProgram, RunState
 from fielding.flower.server.server_app import KEYS
 from fielding.records.run_folder import SUMMARY
 from tests.flower.named_clients import run_named
@@ -65,65 +59,23 @@ def simulate(config: Config, out: Path, names: Sequence[ClientId] | None = None)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RaySimulation:
-    """A SuperLink of our own that hands its runs to Flower's simulation; all of it ends with its supervisor."""
+    """A SuperLink of our own that hands its runs to Flower's simulation."""
 
-    supervisor: Supervisor
+    nodes: SimulatedNodes
 
     def run(self, config: Config, out: Path) -> RunState:
         """Run the example, one simulated node per client, and return how it ended."""
-        folder = self.supervisor.folder
-        n_nodes = config["trace"]["clients"]
+        folder = self.nodes.supervisor.folder
         app = written_app({**config, "out": str(out), "state-dir": f"{out}-devices"}, folder / f"app-{out.name}")
-        submitted = subprocess.run(
-            [
-                *(program("flwr"), "run", str(app), CONNECTION, "--format", "json"),
-                *("--federation-config", f"num-supernodes={n_nodes} client-resources-num-cpus=1"),
-            ],
-            env=self.supervisor.marked_environment,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=LONGEST_S,
-            check=False,
-        )
-        assert submitted.returncode == 0, submitted.stdout + submitted.stderr
-        return ended(FlowerProgram(supervisor=self.supervisor), str(json.loads(submitted.stdout)["run-id"]), out)
+        run_id = replace(self.nodes, n_nodes=config["trace"]["clients"]).run_app(app)
+        return ended(FlowerProgram(supervisor=self.nodes.supervisor), run_id, out)
 
 
 @contextmanager
 def ray_simulation(folder: Path) -> Iterator[RaySimulation]:
-    """Start a SuperLink for Flower's simulation; what it started in turn, Ray above all, is ended by its mark."""
-    home = private_folder(folder) / "home"
-    (home / "flwr").mkdir(parents=True)
-    # Without a provider Ray asks cloud services which of them it runs on.
-    (home / "ray_bootstrap_config.yaml").write_text("provider: {type: local}\ncluster_name: local\n")
-    port = free_port()
-    link = {"default": CONNECTION, CONNECTION: {"address": f"127.0.0.1:{port}", "insecure": True}}
-    (home / "flwr" / "config.toml").write_text(tomli_w.dumps({"superlink": link}))
-    scratch = tempfile.mkdtemp(prefix="ray-")  # paths of sockets must be short
-    try:
-        environment = clean_environment(home, {**here(), "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": scratch})
-        with Supervisor(folder=folder, environment=environment) as supervisor:
-            running = supervisor.start(
-                "superlink",
-                [
-                    *(program("flower-superlink"), "--insecure", "--simulation"),
-                    *("--host", "127.0.0.1", "--port", port, "--database", folder / "state.db"),
-                ],
-            )
-            supervisor.wait_until(running, lambda: _is_healthy(port), within_s=LONGEST_S)
-            yield RaySimulation(supervisor=supervisor)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _is_healthy(port: int) -> bool:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(f"http://127.0.0.1:{port}/health", timeout=2.0) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
+    """Start a SuperLink for Flower's simulation; all of it ends with the context."""
+    with simulated_nodes(folder, here()) as nodes:
+        yield RaySimulation(nodes=nodes)
 
 
 # ---- a SuperLink with SuperNodes ---------------------------------------------------------------------------------

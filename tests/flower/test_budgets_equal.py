@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fielding._typing import Json
+from fielding.flower.wire.orders import Order
 from fielding.methods import METHODS
 from fielding.records.run_folder import CLIENTS, ROUNDS
 from fielding.simulation.assembly import Own
@@ -35,8 +36,19 @@ def budgeted(budget: Json = 2, **sections: Json) -> Table:
 
 def asked(deployed: Deployed) -> list[set[int]]:
     """Return the addresses that were asked what is new in each round."""
-    pushes = [push for push in deployed.wire.pushes if any(order.verb == "train" for _, order in push)]
-    return [{at for at, order in push if order.verb == "describe"} for push in pushes]
+    return [{at for at, order in orders if order.verb == "describe"} for orders in orders_by_round(deployed)]
+
+
+def orders_by_round(deployed: Deployed) -> list[list[tuple[int, Order]]]:
+    """Return the orders of each round; many questions follow the models in a push of their own."""
+    found: list[list[tuple[int, Order]]] = []
+    for push in deployed.wire.pushes:
+        verbs = {order.verb for _, order in push}
+        if "train" in verbs:
+            found.append(list(push))
+        elif found and verbs == {"describe"}:
+            found[-1] += push
+    return found
 
 
 @pytest.mark.parametrize("name", sorted(METHODS.keys() - ONLY_SIMULATED.keys()))
@@ -77,7 +89,7 @@ def test_so_it_does_if_a_sample_of_the_clients_is_tested(tmp_path: Path) -> None
 def test_each_client_is_asked_or_trains_within_the_bound(tmp_path: Path) -> None:
     deployed = Deployed(deployed_config(budgeted(4)), tmp_path)
     deployed.run()
-    pushes = [push for push in deployed.wire.pushes if any(order.verb == "train" for _, order in push)]
+    pushes = orders_by_round(deployed)
     for first in range(len(pushes) - 6):
         heard = {at for push in pushes[first : first + 6] for at, _ in push}
         assert len(heard) == 12

@@ -58,7 +58,7 @@ def long_config(name: str, n_nodes: int) -> Config:
 def flower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RaySimulation]:
     with ray_simulation(tmp_path_factory.mktemp("ray")) as simulation:
         yield simulation
-    assert reaper.marked_processes(simulation.supervisor.mark) == []
+    assert reaper.marked_processes(simulation.nodes.supervisor.mark) == []
 
 
 @pytest.fixture(scope="module")

@@ -80,3 +80,24 @@ def test_polls_become_rarer_while_nothing_comes() -> None:
     _, duration_s = exchange.send([train(1)])
     assert 50.0 <= duration_s <= 51.0
     assert clock.n_sleeps < 70  # 100 at the rate of the start
+
+
+def test_many_questions_follow_the_orders_to_train() -> None:
+    exchange, wire, clock = exchange_with(6)
+    wire.delays = {1: 2.0, 4: 9.0}
+
+    settled, _ = exchange.send([train(1), train(2), question(3), question(4), question(5)], {0: 2})
+
+    assert [[address for address, _ in push] for push in wire.pushes] == [[1, 2], [3, 4, 5]]
+    assert reasons(settled) == [None, None, None, "straggler", None]
+    assert clock.now == 2.0
+    assert exchange.owing() == frozenset()
+
+
+def test_many_questions_go_out_and_are_heard_even_if_training_is_done_at_once() -> None:
+    exchange, wire, clock = exchange_with(3)
+
+    settled, _ = exchange.send([train(1), question(2), question(3)], {0: 1})
+
+    assert [len(push) for push in wire.pushes] == [1, 2]
+    assert (reasons(settled), clock.now) == ([None] * 3, 0.0)

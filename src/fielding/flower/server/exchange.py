@@ -1,4 +1,4 @@
-"""One exchange with many clients: a single push, answers until there are enough or the time is over."""
+"""One exchange with many clients: orders go out, answers come until there are enough or the time is over."""
 
 import time
 from collections import Counter
@@ -255,6 +255,9 @@ def _complete_model(order: TrainOrder, reply: TrainReply) -> TrainReply:
     return replace(reply, updates=updates, is_part=False)
 
 
+LATER_S = 0.1
+"""Seconds after which many orders that are not awaited follow those that are, so that training does not queue behind
+them: SuperLinks store messages one by one, and in Flower's simulation all nodes share the cores."""
 NODE_POLL_S = 0.5  # seconds between two looks at which nodes are there, while the server waits for them
 SLACKENING, MOST_POLL_S = 0.1, 1.0
 """While no answer comes, the server asks again after such a share of the time that it has waited since the last one,
@@ -386,7 +389,7 @@ class Exchange:
             self._sleep(min(NODE_POLL_S, left))
 
     def send(self, tasks: Sequence[Task], wanted: Mapping[int, int] | None = None) -> tuple[tuple[Settled, ...], float]:
-        """Push all orders at once, and wait for answers.
+        """Push all orders at once, and wait for answers; orders that nobody waits for follow if they are the more.
 
         Parameters
         ----------
@@ -408,15 +411,21 @@ class Exchange:
         board = Board(tasks, dict(wanted or {}), owing=self.owing(), slow=slow)
         if any(board.tasks[at].address not in self._activated for at in board.to_send):
             self.look()
-        if board.to_send:
-            orders = [(board.tasks[at].address, board.tasks[at].order) for at in board.to_send]
-            for at, (ticket, n_bytes) in zip(board.to_send, self._wire.push(orders), strict=True):
-                board.post(at, ticket, n_bytes)
-        came_at = self._clock()  # the last answer
+        first, others = board.to_send, list[int]()
+        awaited = [at for at in first if board.tasks[at].is_awaited]
+        if 0 < len(awaited) < len(first) - len(awaited):
+            first, others = awaited, [at for at in first if not board.tasks[at].is_awaited]
+        self._push(board, first)
+        pushed_at = came_at = self._clock()  # the last answer
         end = came_at + self.patience.deadline_s
         while True:
             has_come, now = self._pull(board, started), self._clock()
-            if board.is_done() or now >= end:
+            is_over = board.is_done() or now >= end
+            if others and (is_over or now - pushed_at >= LATER_S):
+                self._push(board, others)
+                others = []
+                continue  # what they answer at once counts
+            if is_over:
                 break
             came_at = now if has_come else came_at
             pause = max(self.patience.poll_s, min(MOST_POLL_S, SLACKENING * (now - came_at)))
@@ -424,6 +433,13 @@ class Exchange:
         if board.pending:
             self._give_up(board, started, end)
         return board.results(), self._clock() - started
+
+    def _push(self, board: Board, which: Sequence[int]) -> None:
+        """Push some tasks at once."""
+        if which:
+            orders = [(board.tasks[at].address, board.tasks[at].order) for at in which]
+            for at, (ticket, n_bytes) in zip(which, self._wire.push(orders), strict=True):
+                board.post(at, ticket, n_bytes)
 
     def _pull(self, board: Board | None, started: float = 0.0) -> bool:
         """Take in what has come: answers of this exchange, and late ones of earlier ones; return whether any did."""
