@@ -22,7 +22,7 @@ from tests.faults.injector import newest_round, type_in
 from tests.simulation.run_cases import left_behind
 
 RUN = ("run", "small.toml", "--no-page", "--quiet", "--out", "out", "--resume")
-ROUNDS = 60
+N_KILLS, ROUNDS = 1000, 60
 LONGEST_S = 0.4  # of CPU, after which a run is killed at the latest: on a busy machine it gets as far
 SYNC_S = 0.002  # that every sync takes longer, so that kills come while a checkpoint is being written
 
@@ -101,7 +101,7 @@ def kill_runs(root: Path, n_kills: int, seed: int) -> dict[str, object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=1000)
+    parser.add_argument("--kills", type=int, default=N_KILLS)
     parser.add_argument("--seed", type=int, default=0)
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

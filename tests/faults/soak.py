@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -25,7 +26,7 @@ from fielding.simulation.experiment import run
 from tests.simulation.run_cases import small_pool
 
 ROOT = Path(__file__).resolve().parents[2]
-N_BLOCKS = 20
+N_BLOCKS, FULL_ROUNDS = 20, 10_000
 WARM_UP = 0.25  # share of the blocks before which nothing is compared
 OPTIONS: dict[str, dict[str, Json]] = {"local": {"budget": 20}}
 """Of methods that train all clients otherwise."""
@@ -84,6 +85,18 @@ class Soaked:
         return [f"{self.method}: {words}" for is_so, words in found if is_so]
 
 
+def summary(soaked: Sequence[Soaked]) -> tuple[str, bool]:
+    """Return how runs did, in words, and whether nothing grew."""
+    problems = [words for one in soaked for words in one.problems()]
+    n_methods = Counter(one.rounds for one in soaked)
+    tried = ", ".join(f"{n} methods x {rounds:,} rounds" for rounds, n in sorted(n_methods.items(), reverse=True))
+    slowest = max(soaked, key=lambda one: one.cpu_growth)
+    most = max(one.rss_growth for one in soaked)
+    told = f"memory at most {100 * most:+.2f} %, CPU a round x{slowest.cpu_growth:.2f} ({slowest.method})"
+    is_met = not problems and set(n_methods) == {FULL_ROUNDS} and len(soaked) == len(METHODS)
+    return f"{tried}: {'; '.join(problems) or told}", is_met
+
+
 def resident_bytes() -> int:
     """Return how much memory this process has."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -135,7 +148,7 @@ def soak_apart(method: str, rounds: int, clients: int) -> Soaked:
 
 def main(words: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=FULL_ROUNDS)
     parser.add_argument("--clients", type=int, default=1000)
     parser.add_argument("--methods", type=lambda text: text.split(","), default=sorted(METHODS))
     parser.add_argument("--here", action="store_true", help="in this process")
