@@ -114,7 +114,9 @@ def kill_at_random() -> tuple[str, bool]:
 
     (found,) = ask("kills", "--kills", str(N_KILLS))
     problems = found["problems"]
-    return f"{found['kills']} kills, {found['ended']} runs, {problems or 'no byte different'}", not problems
+    return f"{found['kills']} kills, {found['ended']} runs, {problems or 'no byte different'}", (
+        not problems and found["kills"] == N_KILLS
+    )
 
 
 def refuse_malformed(n_reports: int = 1_000_000) -> tuple[str, bool]:

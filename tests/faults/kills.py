@@ -71,8 +71,8 @@ def look(folder: Path, committed: int) -> tuple[int, str]:
     return now, ""
 
 
-def kill_runs(root: Path, n_kills: int, seed: int) -> dict[str, object]:
-    """Kill runs so many times in all; one that ends is compared, and another one begun."""
+def kill_runs(root: Path, n_kills: int, seed: int, minutes: float) -> dict[str, object]:
+    """Kill runs so many times in all, or as often as time allows; one that ends is compared, and another one begun."""
     draw, problems, n_done, n_ended = random.Random(seed), list[str](), 0, 0
     whole, cut = root / "whole", root / "cut"
     for folder in (whole, cut):
@@ -80,9 +80,9 @@ def kill_runs(root: Path, n_kills: int, seed: int) -> dict[str, object]:
         (folder / "small.toml").write_text(CONFIG.replace("rounds = 6", f"rounds = {ROUNDS}"))
     if type_in(whole, RUN):  # in this process: what is forked has imported all
         raise SystemExit("a small run fails undisturbed")
-    wanted, committed = left_behind(whole / "out"), -1
-    while n_done < n_kills or committed >= 0:
-        wait_s = draw.uniform(0.0, LONGEST_S) if n_done < n_kills else None
+    wanted, committed, end = left_behind(whole / "out"), -1, time.monotonic() + 60 * minutes
+    while (goes_on := n_done < n_kills and time.monotonic() < end) or committed >= 0:
+        wait_s = draw.uniform(0.0, LONGEST_S) if goes_on else None
         code = forked(partial(run_slowly, cut), wait_s)
         n_done += code == -signal.SIGKILL
         committed, problem = look(cut, committed)
@@ -103,9 +103,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=N_KILLS)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=60.0, help="no kill after so many")
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = kill_runs(Path(folder), wanted.kills, wanted.seed)
+        found = kill_runs(Path(folder), wanted.kills, wanted.seed, wanted.minutes)
     sys.stdout.write(f"{json.dumps(found)}\n")
     sys.exit(bool(found["problems"]))
 

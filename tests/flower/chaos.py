@@ -156,7 +156,7 @@ class ChaoticNetwork:
         self.pushed: list[Sent] = []  # by the server that runs now
         self.delivered: set[str] = set()  # tickets whose replies it got before it pushed again
         self._n_pushes, self._n_tickets, self._n_events = 0, 0, 0
-        self._coming: list[tuple[float, int, Callable[[], None]]] = []
+        self._coming: list[tuple[float, int, Callable[[], object]]] = []
         self._arrived: dict[str, tuple[Answer, int]] = {}
         self._lives = dict.fromkeys(self.devices, 0)
         self._back_at = dict.fromkeys(self.devices, 0.0)
@@ -224,7 +224,7 @@ class ChaoticNetwork:
 
     def _later(self, delay_s: float, what: Callable[[], object]) -> None:
         self._n_events += 1
-        heapq.heappush(self._coming, (self.clock.now + delay_s, self._n_events, lambda: (what(), None)[1]))
+        heapq.heappush(self._coming, (self.clock.now + delay_s, self._n_events, what))
 
     def _pass_time(self) -> None:
         while self._coming and self._coming[0][0] <= self.clock.now:
@@ -264,7 +264,7 @@ class ChaoticNetwork:
 
 @contextlib.contextmanager
 def _crashing_after(n_steps: int | None) -> Iterator[None]:
-    """Let a device die at its n-th step on disk; one of None goes on for ever. No server step is counted meanwhile."""
+    """Let a device die at its n-th step on disk, or not at all; no step of the server is counted meanwhile."""
     n_done = [0]
 
     def step() -> None:

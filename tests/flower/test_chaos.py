@@ -1,11 +1,16 @@
 """Messages lost, doubled, late and out of order, nodes that crash, a server killed again and again (QUALITY.md R16)."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fielding.records.run_folder import EVENTS, ROUNDS
+from fielding.flower.deploy.federation import LocalFederation
+from fielding.flower.deploy.processes import Process
+from fielding.records.run_folder import EVENTS, ROUNDS, SUMMARY
+from tests.flower.chaotic_proxy import ChaoticProxy, Faults
+from tests.flower.real_runs import APP, committed, here, n_rounds, needs_flwr, wait_until
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
 
@@ -58,3 +63,54 @@ def test_after_200_rounds_of_chaos_and_20_restarts_all_is_as_in_a_calm_run(tmp_p
     assert chaos.clusters() == calm.clusters()
     assert reporters(chaos) == reporters(calm)
     assert chaos.accuracy() == calm.accuracy() == 1.0
+
+
+class ProxiedFederation(LocalFederation):
+    """A real federation whose nodes reach their SuperLink through a proxy."""
+
+    proxy: ChaoticProxy | None = None
+
+    def _launch_node(self, number: int) -> Process:
+        link = self._started_link
+        if self.proxy is None:
+            self.proxy = ChaoticProxy(link.port, seed=16).__enter__()
+        self._link = replace(link, port=self.proxy.port)
+        try:
+            return super()._launch_node(number)
+        finally:
+            self._link = link
+
+    def stop(self) -> None:
+        super().stop()
+        if self.proxy is not None:
+            self.proxy.__exit__(None, None, None)
+
+
+@pytest.mark.slow
+@needs_flwr
+def test_real_nodes_behind_a_network_that_loses_cuts_and_delays_requests_lose_no_round(tmp_path: Path) -> None:
+    out, rounds, n_nodes = tmp_path / "run", 5, 3
+    config = {"out": str(out), "rounds": rounds, "min-nodes": n_nodes, "deadline": 240.0}
+    federation = ProxiedFederation(
+        tmp_path / "federation",
+        n_nodes,
+        environment=here(),
+        node_config={"script-dir": str(tmp_path), "script": "0:AAB"},
+    )
+    with federation:
+        assert federation.proxy is not None
+        federation.proxy.faults = Faults()
+        federation.run_app(APP, config)
+        wait_until(lambda: n_rounds(out) >= 2, "two rounds", within_s=1800.0)
+        federation.kill_server_apps()
+        known = committed(out)
+        federation.run_app(APP, config)
+        wait_until((out / SUMMARY).exists, "the end", within_s=1800.0)
+        happened = federation.proxy.happened
+
+    rows = lines(out, ROUNDS)
+    assert known.lost_in(out) == []
+    assert [row["round"] for row in rows] == list(range(rounds))
+    assert {row["n_failed"] for row in rows} == {0}
+    assert all(row["n_participants"] for row in rows)
+    assert all(happened[what] for what in ("request_lost", "response_lost", "cut")), happened
