@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tests.cli.in_process import CONFIG
 from tests.faults.injector import newest_round, type_in
@@ -51,7 +52,7 @@ def run_slowly(folder: Path) -> int:
     """Return the exit code of a run whose disk takes its time."""
     sync = os.fsync
 
-    def slow(file: int) -> None:
+    def slow(file: Any) -> None:
         time.sleep(SYNC_S)
         sync(file)
 

@@ -20,7 +20,11 @@ from tests.flower.device_wire import lines
 
 def reporters(chaos: Chaos) -> Counter[str]:
     """Return how often the reports of each client acted."""
-    return Counter(str(one) for event in lines(chaos.out, EVENTS) for one in list(event["reported"]))  # type: ignore[call-overload]
+    found: Counter[str] = Counter()
+    for event in lines(chaos.out, EVENTS):
+        assert isinstance(event["reported"], list)
+        found.update(map(str, event["reported"]))
+    return found
 
 
 def assert_sound(chaos: Chaos, *, rounds: int, n_restarts: int) -> None:
