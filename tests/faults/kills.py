@@ -52,9 +52,9 @@ def run_slowly(folder: Path) -> int:
     """Return the exit code of a run whose disk takes its time."""
     sync = os.fsync
 
-    def slow(file: Any) -> None:
+    def slow(fd: Any) -> None:
         time.sleep(SYNC_S)
-        sync(file)
+        sync(fd)
 
     os.fsync = slow
     return type_in(folder, RUN)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fielding.flower.deploy.federation import LocalFederation
+from fielding.flower.deploy.flower_program import Value
 from fielding.flower.deploy.processes import Process
 from fielding.records.run_folder import EVENTS, ROUNDS, SUMMARY
 from tests.flower.chaotic_proxy import ChaoticProxy, Faults
@@ -94,7 +95,7 @@ class ProxiedFederation(LocalFederation):
 @needs_flwr
 def test_real_nodes_behind_a_network_that_loses_cuts_and_delays_requests_lose_no_round(tmp_path: Path) -> None:
     out, rounds, n_nodes = tmp_path / "run", 5, 3
-    config = {"out": str(out), "rounds": rounds, "min-nodes": n_nodes, "deadline": 240.0}
+    config: dict[str, Value] = {"out": str(out), "rounds": rounds, "min-nodes": n_nodes, "deadline": 90.0}
     federation = ProxiedFederation(
         tmp_path / "federation",
         n_nodes,
