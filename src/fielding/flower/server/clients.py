@@ -478,7 +478,7 @@ class FlowerClients:
         tasks = contacts.with_deliveries(contacts.with_views([*jobs.values(), *others]), self._heard)
         settled, duration_s = self._exchange(tasks, dict(enumerate(plan.wanted.tolist())))
         self._worked_s += duration_s
-        has_answer = any(is_from_client(one.answer) for one in settled) if tasks else not contacts.is_unanswered
+        has_answer = any(is_from_client(one.answer) for one in settled) if jobs else not contacts.is_unanswered
         if not (plan.is_probe or has_answer):
             raise UnansweredRoundError(at, self._contacts.exchange.patience.deadline_s)
         found = dict(zip(jobs, settled, strict=False))

@@ -279,8 +279,9 @@ class Contacts:
 
     @property
     def is_unanswered(self) -> bool:
-        """Whether clients were asked in this round, and none has answered, be it that it failed."""
-        return self._n_sent > 0 and self._n_answers == 0
+        """Whether no client has answered in this round, be it late or that it failed, and some were asked or busy."""
+        is_busy = bool(self.exchange.owing() or self.exchange.answering())
+        return self._n_answers == 0 and (self._n_sent > 0 or is_busy)
 
     def free(self) -> Mask:
         """Return which clients can be reached and owe no answer, shape ``(n_clients,)``.
@@ -355,7 +356,19 @@ class Contacts:
             self._is_new, self._is_first = False, False
         while not self.exchange.gather(1, within_s=_TELL_S):  # an outage must not end a run that has begun
             _LOG.warning("no node is there, or all still owe an answer: the run waits until one is free")
+        # If all that could train are busy, the round waits for one of them: else it would be spent on questions alone.
+        deadline_s = self.exchange.patience.deadline_s
+        if any(self._can_train(node) for node in self.exchange.look()):
+            self.exchange.gather(1, within_s=deadline_s, of=self._can_train)
         return self.exchange.look()
+
+    def _can_train(self, node: Node) -> bool:
+        """Return whether the client of a node was heard of, and has data."""
+        client = self._client_at(node.address)
+        if client is None:
+            return False
+        is_known = self.reports_from == "nobody" or bool(self.inbox.confirmed[client] != NO_REPORT)
+        return is_known and bool(self.inbox.n_samples[client] != 0)
 
     def introduce(self, nodes: Sequence[int], order: Order, *, with_report: bool) -> None:
         """Let nodes name their partitions, by address; clients may join by it."""
@@ -454,6 +467,7 @@ class Contacts:
         for late in self.exchange.take_late():
             client = self._client_at(late.address)
             self._judge(late.address, late.verb, late.answer)
+            self._n_answers += is_from_client(late.answer)
             if client is not None:
                 category = self._owed.get((late.address, late.verb), _CATEGORIES[late.verb])
                 self._charge(category, client, Settled(reason=None, bytes_up=late.bytes_up))

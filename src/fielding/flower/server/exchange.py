@@ -372,8 +372,12 @@ class Exchange:
                 del self._debts[ticket]
         return nodes
 
-    def gather(self, n_nodes: int, *, within_s: float) -> tuple[Node, ...]:
+    def gather(
+        self, n_nodes: int, *, within_s: float, of: Callable[[Node], bool] = lambda _node: True
+    ) -> tuple[Node, ...]:
         """Wait until so many nodes can be reached and owe nothing, and return all those; fewer when time is over.
+
+        ``of`` says which nodes count.
 
         Late answers are taken in meanwhile, so that it ends when all nodes owe one and one of them answers.
         """
@@ -382,7 +386,7 @@ class Exchange:
             self._pull(None)
             nodes = self.look()  # before asking for debts: a node that came back has none
             owing = self.owing()
-            free = tuple(node for node in nodes if node.address not in owing)
+            free = tuple(node for node in nodes if node.address not in owing and of(node))
             left = end - self._clock()
             if len(free) >= n_nodes or left <= 0:
                 return free
