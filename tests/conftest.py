@@ -67,6 +67,17 @@ def _fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
         report.longrepr = f"{reason} (a failure, because FIELDING_FAIL_ON_SKIP is set)"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """Let no test wait for the disk: a small run syncs a hundred times, and that takes longer than all else it does.
+
+    What must reach the disk is proved by tests that put their own function there, and by processes of their own.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _file: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """Return the folder of real traces: the one that FIELDING_DATA names, else ``../shared/data``."""

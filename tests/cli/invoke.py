@@ -59,7 +59,11 @@ def run_command(command: list[str], cwd: Path | None = None) -> subprocess.Compl
 def start_fielding(*arguments: str | Path, code: str = CODE) -> subprocess.Popen[str]:
     """Return a running command."""
     return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **PLAIN},
     )
 
 
@@ -118,6 +122,7 @@ def serve_forks() -> None:
     """Fork for every line of standard input, and print how each fork ended."""
     for name in PRELOADED:
         import_module(name)
+    os.fsync = lambda _file: None  # type: ignore[assignment]  # as in the tests themselves
     gc.freeze()  # what is there already is not looked at by the forks, and stays shared
     for line in sys.stdin:
         child = os.fork()

@@ -12,6 +12,9 @@ from fielding.config.reader import config_from
 from fielding.errors import OptionError
 from tests.cli.in_process import CONFIG, Command
 from tests.cli.invoke import fielding
+from tests.comparing.forked import forked_runs as forked_runs
+
+pytestmark = pytest.mark.usefixtures("forked_runs")
 
 
 def completed(*words: str) -> list[str]:

@@ -1,6 +1,5 @@
 """With a budget of questions a deployment goes as the simulator with the same budget, and a stop does no harm."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -20,11 +19,6 @@ from tests.flower.test_methods_equal import ONLY_SIMULATED, OPTIONS
 
 STOPPED: dict[str, Table] = {"fielding": {}, "flexcfl": OPTIONS["flexcfl"], "ifca": {"k": 2, "reassess": "drifted"}}
 """Methods that hear reports, flags alone, and reports as a reason to choose anew."""
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 def budgeted(budget: Json = 2, **sections: Json) -> Table:
