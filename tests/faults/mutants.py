@@ -74,9 +74,14 @@ Result: TypeAlias = dict[str, str | int | float]
 class Change:
     """A place of a tree, what becomes of it, and how to make it so."""
 
-    line: int
-    what: str
+    old: ast.AST
+    new: ast.AST
     make: Callable[[], object]
+
+    @property
+    def what(self) -> str:
+        """In words of the language."""
+        return f"{_told(self.old)} -> {_told(self.new)}"
 
 
 def changes(tree: ast.AST) -> Iterator[Change]:
@@ -102,8 +107,7 @@ def _of_node(parent: ast.AST, name: str, at: int | None, node: ast.AST) -> Itera
             getattr(parent, name)[at] = new
 
     def change(new: ast.AST) -> Change:
-        what = f"{_told(node)} -> {_told(new)}"
-        return Change(line=getattr(node, "lineno", 0), what=what, make=lambda: put(new))
+        return Change(old=node, new=new, make=lambda: put(new))
 
     match node:
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in COMPARED:
@@ -160,9 +164,10 @@ def mutated(module: str, number: int) -> tuple[str, str]:
     text = (SOURCE / module).read_text()
     tree = ast.parse(text)
     change = list(changes(tree))[number]
+    where = text.splitlines()[getattr(change.old, "lineno", 1) - 1].strip()
+    name = f"{module}: in `{where}`: {change.what}"
     change.make()
-    where = text.splitlines()[change.line - 1].strip()
-    return f"{module}: in `{where}`: {change.what}", ast.unparse(ast.fix_missing_locations(tree))
+    return name, ast.unparse(ast.fix_missing_locations(tree))
 
 
 def tests_of(module: str, stage: int) -> list[Path]:
