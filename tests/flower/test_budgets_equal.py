@@ -33,7 +33,13 @@ def asked(deployed: Deployed) -> list[set[int]]:
     return [{at for at, order in push if order.verb == "describe"} for push in pushes]
 
 
-@pytest.mark.parametrize("name", sorted(METHODS.keys() - ONLY_SIMULATED.keys()))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in ("fielding", "feddrift", "flexcfl", "ifca") else pytest.mark.slow)
+        for name in sorted(METHODS.keys() - ONLY_SIMULATED.keys())
+    ],
+)
 def test_a_deployment_asks_whom_the_simulator_asks(name: str, tmp_path: Path) -> None:
     config = deployed_config(budgeted(method={"name": name, **OPTIONS.get(name, {})}))
     deployed = deployed_as_simulated(config, tmp_path)
