@@ -13,7 +13,9 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_ROOT_USER_ACTION=ignor
 	$(BIN)/python -m pip install -qq --progress-bar off -c constraints.txt
 # One BLAS thread a process: pytest already starts one process a core.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
-PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n auto
+# Byte code is kept, whatever the environment says: tests start hundreds of processes, and pytest rewrites 600 files.
+# A worker goes through whole files, which share what they set up; one that is done takes tests off the other's end.
+PYTEST := $(ONE_THREAD) PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
 
 # A virtual environment knows its own folder: the stamp carries it, so a moved or copied project gets a new one.
 HERE := $(shell pwd | cksum | cut -d ' ' -f 1)

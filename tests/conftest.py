@@ -1,5 +1,6 @@
 """What all tests share: property-test profiles, the data folder, a browser, and no silent skips in CI."""
 
+import gc
 import os
 import shutil
 from collections.abc import Generator, Iterator
@@ -35,6 +36,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(SkipsFail(), "skips-fail")
 
 
+def pytest_collection_finish() -> None:
+    """Set aside all that tests and imports made: else the garbage collector goes over it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 class DoctestNames:
     """Names that examples may use without importing them."""
 
@@ -65,6 +72,17 @@ def _fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
         report.outcome = "failed"
         report.longrepr = f"{reason} (a failure, because FIELDING_FAIL_ON_SKIP is set)"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """Let no test wait for the disk: a small run syncs a hundred times, and that takes longer than all else it does.
+
+    What must reach the disk is proved by tests that put their own function there, and by processes of their own.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _file: None)
+        yield
 
 
 @pytest.fixture(scope="session")

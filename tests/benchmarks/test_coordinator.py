@@ -1,12 +1,23 @@
 import json
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
 
-from benchmarks.coordinator import compare_adjusting, compare_clustering, measure_scaling, planted_histograms
+from benchmarks import coordinator
+from benchmarks.__main__ import app
+from benchmarks.coordinator import (
+    ImportCost,
+    compare_adjusting,
+    compare_clustering,
+    measure_scaling,
+    planted_histograms,
+)
 from benchmarks.timing import in_turns
+from fielding.cli.app import run_app
 from fielding.rng import stream
-from tests.cli.invoke import benchmarks
+from tests.cli.in_process import Command
 
 
 def test_contenders_take_turns() -> None:
@@ -43,12 +54,20 @@ def test_each_size_is_measured_in_a_process_of_its_own() -> None:
     assert min(row.start_s, row.adjust_s, row.report_us, row.lookup_us, row.memory_ratio) > 0
 
 
-def test_the_command_prints_tables_and_json() -> None:
-    small = ("coordinator", "--clients", "200", "--labels", "10", "--repeat", "1", "--largest", "10000")
+def _once(measure: Callable[[int], ImportCost], repeat: int) -> ImportCost:
+    return measure(1)
 
-    table, record = benchmarks(*small), json.loads(benchmarks(*small, "--json").stdout)
 
-    assert "KMeans(n_init=10)" in table.stdout
-    assert "The paper, on its server" in table.stdout
+def test_the_command_prints_tables_and_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(coordinator, "import_seconds", partial(_once, coordinator.import_seconds))
+    command = Command(monkeypatch, capsys, partial(run_app, app))
+
+    assert command("coordinator", "--clients", "200", "--labels", "10", "--repeat", "1", "--largest", "10000") == 0
+
+    record = json.loads(command.out[command.out.index("\n{") :])
+    assert "KMeans(n_init=10)" in command.out
+    assert "The paper, on its server" in command.out
     assert {row["metric"] for row in record["clustering"]} == {"l1", "l2", "hellinger"}
     assert record["import"]["heavy_loaded"] == "none"

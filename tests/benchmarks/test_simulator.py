@@ -1,9 +1,14 @@
 import json
+from functools import partial
 
 import pytest
 
+from benchmarks import simulator
+from benchmarks.__main__ import app
 from benchmarks.simulator import large_trace, method_overhead, whole_rounds
 from benchmarks.workloads import WORKLOADS, Workload, workload_round, workload_windows
+from fielding.cli.app import run_app
+from tests.cli.in_process import Command
 from tests.cli.invoke import assert_one_line_error, benchmarks
 
 
@@ -41,8 +46,6 @@ def test_all_contenders_train_to_the_same_models(name: str) -> None:
 @pytest.mark.usefixtures("small")
 def test_both_ways_to_evaluate_find_the_same_samples_right(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    from benchmarks import simulator
-
     monkeypatch.setattr(simulator, "N_CLIENTS", 12)
 
     rows = simulator.compare_evaluation("w1", repeat=1, on_turn=nothing)
@@ -95,11 +98,18 @@ def test_an_unknown_workload_is_named() -> None:
     assert_one_line_error(benchmarks("simulator", "--workloads", "w4"), "unknown workload 'w4'", "w1, w2, w3")
 
 
-def test_the_command_prints_a_table_and_json() -> None:
+@pytest.mark.usefixtures("small")
+def test_the_command_prints_a_table_and_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    done = benchmarks("simulator", "--workloads", "w1", "--repeat", "1", "--rounds", "5", "--json")
+    monkeypatch.setattr(simulator, "large_trace", partial(large_trace, n_clients=50, n_labels=5))
+    monkeypatch.setattr(simulator, "method_overhead", partial(method_overhead, methods=("global", "fielding")))
+    command = Command(monkeypatch, capsys, partial(run_app, app))
 
-    record = json.loads(done.stdout)
+    assert command("simulator", "--workloads", "w1", "--repeat", "1", "--rounds", "5", "--json") == 0
 
+    record = json.loads(command.out)
     assert {row["workload"] for row in record["rows"]} == {"w1", "w1 evaluation"}
-    assert record["large_trace"]["clients"] == 5078
+    assert record["large_trace"]["clients"] == 50
+    assert set(record["method_overhead"]["methods"]) == {"global", "fielding"}

@@ -1,7 +1,6 @@
 """What a shell completes, asked as a shell asks; and names that may be written in more than one way."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,23 +11,20 @@ from fielding import __version__
 from fielding.config.reader import config_from
 from fielding.errors import OptionError
 from tests.cli.in_process import CONFIG, Command
+from tests.cli.invoke import fielding
+from tests.comparing.forked import forked_runs as forked_runs
+
+pytestmark = pytest.mark.usefixtures("forked_runs")
 
 
 def completed(*words: str) -> list[str]:
     """Return what bash is told to offer for the last word."""
-    done = subprocess.run(
-        [sys.executable, "-c", "import sys; sys.argv = ['fielding']; from fielding.cli import main; main()"],
-        env={
-            **os.environ,
-            "_FIELDING_COMPLETE": "complete_bash",
-            "COMP_WORDS": " ".join(("fielding", *words)),
-            "COMP_CWORD": str(len(words)),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout.split()
+    asked = {
+        "_FIELDING_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(("fielding", *words)),
+        "COMP_CWORD": str(len(words)),
+    }
+    return fielding(env=asked).stdout.split()
 
 
 @pytest.mark.parametrize(

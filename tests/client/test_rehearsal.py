@@ -29,6 +29,13 @@ def test_alarms_are_told_by_where_their_looks_began() -> None:
     assert update_confidence(confidence, np.empty(0), []) == (confidence, [])
 
 
+def test_a_look_begins_with_the_first_sample() -> None:
+    used, _ = update_confidence(Confidence(), np.full(40, 0.1), [20, 40])
+
+    assert update_confidence(Confidence(), np.full(10, 0.1), [10])[0].weight == 10
+    assert update_confidence(used, np.full(20, 3.0), [20])[1] == [0]
+
+
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=100), st.integers(0, 2**32))
 def test_what_is_remembered_in_two_steps_is_what_would_be_at_once(labels: list[int], seed: int) -> None:
     y = np.array(labels, dtype=np.int32)

@@ -17,8 +17,10 @@ from fielding.records.lock import lock_folder
 from fielding.records.plan import FAILURE, read_failure, read_plan, write_plan
 from fielding.records.run_folder import PAGE, ROUNDS
 from fielding.simulation.experiment import run
+from tests.comparing.forked import forked_runs as forked_runs
 from tests.simulation.breaking import SMALL
 
+pytestmark = pytest.mark.usefixtures("forked_runs")
 OTHERS = ("summary.json", "table.md", "table.csv", "table.tex", "runs.csv")
 VARIANTS: dict[str, Settings] = {
     "global": {"method.name": "global"},

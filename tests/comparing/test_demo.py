@@ -10,6 +10,7 @@ from fielding.comparing.demo import CAVEAT, ROWS, SETTINGS, demo_page, plan_demo
 from fielding.comparing.sweep import Following
 from fielding.errors import InputError
 from fielding.reporting.report_page import read_report
+from tests.comparing.forked import forked_runs as forked_runs
 from tests.reporting.run_logs import DRAWN
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from fielding._typing import Json
 
+pytestmark = pytest.mark.usefixtures("forked_runs")
 SMALL: dict[str, "Json"] = {
     **SETTINGS,
     "rounds": 8,

@@ -4,7 +4,6 @@ All of these runs are slow tests; per change one run of each method is made, ano
 (``FIELDING_COMBINATIONS_SEED`` asks for a certain sample).
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 from pathlib import Path
@@ -87,11 +86,6 @@ def config_of(row: Sequence[str], training: Table | None = None) -> Table:
         training=training or {},
         evaluation={"every": 3},
     )
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 def numbers(result: Result, name: str) -> list[int]:

@@ -1,7 +1,6 @@
 """The checks find what is wrong: every method here does one thing that no method may do."""
 
 import itertools
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -19,11 +18,6 @@ from fielding.methods.global_model import GlobalModel
 from fielding.methods.method import MethodSetting
 
 COUNTER = itertools.count()
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 class Moody(GlobalModel):

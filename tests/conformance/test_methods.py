@@ -1,7 +1,6 @@
 """What holds for every method, named in METHODS or not: whoever writes one runs the same with --check."""
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
@@ -46,11 +45,6 @@ BASE_ONLY = ("global", "oracle", "flash")
 """Methods whose clients send and receive the models that they train, and nothing else."""
 REPORTING = ("fielding", "static", "moves", "always", "selected")
 """Methods whose clients send reports, too."""
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 def staged_run(case: str, folder: Path) -> Result:

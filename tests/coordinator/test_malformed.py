@@ -86,7 +86,7 @@ BAD_IDS: dict[str, Maker] = {
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered", "ignore:invalid value")
-@pytest.mark.parametrize("chunk", range(N_CHUNKS))
+@pytest.mark.parametrize("chunk", [0, *(pytest.param(at, marks=pytest.mark.slow) for at in range(1, N_CHUNKS))])
 def test_every_malformed_report_is_refused_and_nothing_changes(chunk: int) -> None:
     rng = np.random.default_rng([9, chunk])
     coordinator = running_coordinator()

@@ -11,10 +11,12 @@ from tests.coordinator.streams import ScriptedPartitioner, propose, random_strea
 from tests.coordinator.transcription import Event, Row, Transcription
 
 N_STREAMS = 10_000
-N_CHUNKS = 20
+N_CHUNKS, N_QUICK = 20, 2
 
 
-@pytest.mark.parametrize("chunk", range(N_CHUNKS))
+@pytest.mark.parametrize(
+    "chunk", [*range(N_QUICK), *(pytest.param(at, marks=pytest.mark.slow) for at in range(N_QUICK, N_CHUNKS))]
+)
 def test_fast_code_decides_as_the_transcription_does(chunk: int) -> None:
     for index in range(chunk, N_STREAMS, N_CHUNKS):
         compare_on_stream(index)

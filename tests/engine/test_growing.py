@@ -1,6 +1,5 @@
 """Clients that join between rounds: the run goes on as if they had been there, without samples, from the start."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,11 +33,6 @@ CASES: dict[str, dict[str, Json]] = {
     **{name: {"selection": {"name": name}} for name in ("nearest", "oort", "pyramidfl")},
     "oort without clusters": {"selection": {"name": "oort"}, "method": {"name": "global"}},
 }
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 def done(path: Path, config: Table, joins: Sequence[int] = JOINS) -> GrowingRun:

@@ -1,6 +1,5 @@
 """With a budget of questions a deployment goes as the simulator with the same budget, and a stop does no harm."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -21,11 +20,6 @@ from tests.flower.test_methods_equal import ONLY_SIMULATED, OPTIONS
 
 STOPPED: dict[str, Table] = {"fielding": {}, "flexcfl": OPTIONS["flexcfl"], "ifca": {"k": 2, "reassess": "drifted"}}
 """Methods that hear reports, flags alone, and reports as a reason to choose anew."""
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 def budgeted(budget: Json = 2, **sections: Json) -> Table:
@@ -51,7 +45,13 @@ def orders_by_round(deployed: Deployed) -> list[list[tuple[int, Order]]]:
     return found
 
 
-@pytest.mark.parametrize("name", sorted(METHODS.keys() - ONLY_SIMULATED.keys()))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in ("fielding", "feddrift", "flexcfl", "ifca") else pytest.mark.slow)
+        for name in sorted(METHODS.keys() - ONLY_SIMULATED.keys())
+    ],
+)
 def test_a_deployment_asks_whom_the_simulator_asks(name: str, tmp_path: Path) -> None:
     config = deployed_config(budgeted(method={"name": name, **OPTIONS.get(name, {})}))
     deployed = deployed_as_simulated(config, tmp_path)

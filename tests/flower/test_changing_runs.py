@@ -1,7 +1,6 @@
 """A run that is submitted again with other settings goes on with them: clusters, models, records and costs stay."""
 
 import hashlib
-import os
 import random
 import shutil
 from pathlib import Path
@@ -39,11 +38,6 @@ CHANGED: dict[str, Table] = {
 }
 KEYS = {number: f"-----BEGIN {number}".encode() for number in range(4)}
 SCRIPT: dict[str, Json] = {"script": "0:AABB 2:CABB"}
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 def begun(config: Config, folder: Path) -> Path:

@@ -1,6 +1,5 @@
 """A run whose class list becomes longer while it goes on."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,11 +42,6 @@ SETTINGS: dict[str, Json] = {
     "coordinator.detector": "any-change",
     "evaluation.every": 5,
 }
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 def deployment(**changes: Json) -> Deployment:

@@ -31,7 +31,7 @@ KEYS = {number: f"-----BEGIN {number}".encode() for number in range(5)}
 JOINER, JOINS_IN, N_ROUNDS = 4, 2, 5
 SCRIPT: Mapping[str, Json] = {"script": "0:AABBA 2:CABBC", "broken": 3}
 CONFIG = run_config(rounds=N_ROUNDS, evaluation__every=2)
-N_PER_KIND, N_CHAINS, N_KILLS = 4, 4, 4
+N_PER_KIND, N_CHAINS, N_KILLS = 2, 3, 4
 LAST_PUSH = 6  # the orders of round 2, in which two nodes drift and one joins
 
 

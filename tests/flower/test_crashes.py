@@ -136,6 +136,7 @@ def assert_same_as_undisturbed(run: Crashing, reference: Path) -> None:
         assert client_records(run.out) == client_records(reference)
 
 
+@pytest.mark.slow
 @needs_flwr
 def test_server_and_superlink_killed_at_random_moments_cost_the_round_in_flight_alone(tmp_path: Path) -> None:
     with scripted_federation(tmp_path / "federation", N_NODES, script=SCRIPT) as federation:

@@ -1,6 +1,5 @@
 """Models reach devices: versions, what is sent to whom, pins, and predictions off-line that equal the tests."""
 
-import os
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,11 +23,6 @@ from fielding.flower.wire.orders import Delivery, ProbeOrder
 from tests.flower.device_wire import FIRST_ADDRESS, Deployed, deployed_config, lines
 
 N_CLIENTS = 12
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 class Diary:

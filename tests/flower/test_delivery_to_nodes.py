@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from fielding.flower.deploy.flower_program import Value
 from tests.flower.real_runs import APP, n_rounds, needs_flwr, scripted_federation, wait_until
@@ -20,6 +21,7 @@ app = client_app(load_data=load_data, train=train, evaluate=evaluate, on_model=o
 """
 
 
+@pytest.mark.slow
 @needs_flwr
 def test_a_node_that_was_away_gets_the_newest_model_with_its_first_message(tmp_path: Path) -> None:
     from fielding.flower import served

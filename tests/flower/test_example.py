@@ -1,6 +1,5 @@
 """The Flower app among the examples: its settings are right, and its nodes are the clients of a simulation."""
 
-import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -104,8 +103,7 @@ def test_nodes_get_the_samples_of_the_simulators_clients(partition: int, tmp_pat
     assert len(load_data(node(partition, tmp_path, since=DRIFT_ROUND), DRIFT_ROUND + 1)) == 0
 
 
-def test_the_app_goes_as_its_simulation_and_one_node_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
+def test_the_app_goes_as_its_simulation_and_one_node_moves(tmp_path: Path) -> None:
     deployment, _ = digits_deployment()
     rule, own = rule_of(deployment), OwnCode(load_data=load_data)
     wire = DeviceWire({1000 - at: Device(node(at, tmp_path / f"node-{at}"), rule, own) for at in range(N_NODES)})

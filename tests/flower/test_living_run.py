@@ -34,6 +34,7 @@ app = server_app()
 """
 
 
+@pytest.mark.slow
 @needs_flwr
 def test_a_living_run_is_extended_retuned_and_given_a_class_with_a_kill_between(tmp_path: Path) -> None:
     app, out = tmp_path / "app", tmp_path / "run"

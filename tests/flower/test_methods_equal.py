@@ -1,6 +1,5 @@
 """Every method goes in a deployment as in the simulator, through the messages that Flower would carry."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -50,11 +49,6 @@ VARIANTS: dict[str, Table] = {
     "one body": {"aggregation": {"shared_body": True}},
     "flexcfl, as coded": {"method": {"name": "flexcfl", **OPTIONS["flexcfl"], "detector": "original", "eta_g": 0.1}},
 }
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 @pytest.mark.parametrize("name", sorted(METHODS.keys() - ONLY_SIMULATED.keys()))

@@ -1,6 +1,5 @@
 """An open contract: the user's code knows where it is, its metrics reach all logs by cluster, mods wrap training."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,6 @@ from tests.simulation.test_own_code import train as plain_train
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
     monkeypatch.setitem(EXTRAS, "flower", "flwr")
 
 

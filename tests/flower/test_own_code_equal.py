@@ -1,6 +1,5 @@
 """Simulator = deployment also for training and tests of the user's own: the same functions give the same runs."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,11 +20,6 @@ from fielding.flower.server.deployment import run_deployment
 from tests.flower.device_wire import Deployed, deployed_config, deployment_of, lines
 from tests.flower.same_runs import assert_same_runs
 from tests.simulation.test_own_code import FIRST, embed, evaluate, own, train
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Private reports of devices: the same as in the simulator where noise is the same, and spent before it is sent."""
 
-import os
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -39,12 +38,6 @@ def private_table(**sections: Json) -> Table:
     return {**table(privacy=PRIVATE, **sections), "coordinator": sections.get("coordinator", {})}
 
 
-@pytest.fixture
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
-
-
-@pytest.mark.usefixtures("_no_waiting_for_the_disk")
 @pytest.mark.parametrize(
     "sections",
     [
@@ -66,7 +59,6 @@ def test_devices_report_as_the_simulator_says_where_noise_is_the_same(
         assert ours == [(one.round_index, one.epsilon, one.next_round) for one in simulated if one.client == client]
 
 
-@pytest.mark.usefixtures("_no_waiting_for_the_disk")
 def test_a_server_that_stops_and_goes_on_costs_no_budget(tmp_path: Path) -> None:
     assert_stops_do_no_harm(deployed_config(private_table()), tmp_path)
 

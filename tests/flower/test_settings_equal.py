@@ -1,6 +1,5 @@
 """Whatever a config has devices do, and keep, beside plain training goes in a deployment as in the simulator."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -66,11 +65,6 @@ KEEPING: dict[str, Table] = {
     "blocks, no rehearsal": {"training": {"rehearsal": True}, "trace": MANY, "method": {"name": "feddrift"}},
     "both": {"training": {"rehearsal": True, "moon": 0.5}, "trace": MANY, "serving": {"correction": "prior"}},
 }
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 @pytest.mark.parametrize("name", SERVING)

@@ -1,6 +1,5 @@
 """Simulator = deployment: the same seed, samples and config give the same clusters, events and accuracies."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,11 +28,6 @@ CASES: dict[str, Table] = {
     "selected": {"method": {"name": "selected"}},
     "q-fedavg": {"aggregation": {"name": "q-fedavg"}},
 }
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,7 +1,6 @@
 """The example in PyTorch, in this process: its own training and test, two clusters, and a node that moves."""
 
 import json
-import os
 import subprocess
 import sys
 import tomllib
@@ -40,10 +39,7 @@ def run_config() -> dict[str, Json]:
     return flat
 
 
-def test_the_app_trains_its_own_network_in_two_clusters_and_one_node_moves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
+def test_the_app_trains_its_own_network_in_two_clusters_and_one_node_moves(tmp_path: Path) -> None:
     config = run_config()
     deployment, _ = deployment_from(config, first_model=first_model)
     own = OwnCode(load_data=load_data, train=train, evaluate=evaluate)

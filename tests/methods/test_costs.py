@@ -8,7 +8,6 @@ simulation/test_rehearsal (test_looks_are_charged_as_forward_passes..). FLUX, FE
 here.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +63,6 @@ class Asked:
 @pytest.fixture(autouse=True)
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
     """Return who is asked to train, call by call."""
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
     kept: list[Asked] = []
     train = SimulatedClients.train
 

@@ -42,7 +42,6 @@ the oracle without drift                               here
 =====================================================  ================================================================
 """
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -65,11 +64,6 @@ from tests.simulation.run_cases import Table, small_pool, table, write_availabil
 
 STATIC: Table = {"scenario": "static", "share": None}
 """A trace in which nobody drifts."""
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 def small_run(name: str, options: Table | None = None, *, out: Path | None = None, **sections: Json) -> Result:

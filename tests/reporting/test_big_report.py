@@ -35,6 +35,7 @@ def written(folder: Path, shape: Shape) -> tuple[Path, float]:
     return folder / "page.html", took
 
 
+@pytest.mark.slow
 def test_the_page_about_5000_clients_and_400_rounds_is_under_15_mb(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -57,6 +58,7 @@ def test_1000_clients_and_2000_rounds_are_drawn(
     everything = page.evaluate(ALL) / 1000
 
     size = path.stat().st_size / 1e6
+    assert size < MOST_BYTES / 1e6
     with capsys.disabled():
         print(  # noqa: T201
             f"\n1,000 clients x 2,000 rounds: report in {took:.1f} s, {size:.1f} MB; drawn what is in sight after"

@@ -4,13 +4,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from fielding import compare
 from fielding._typing import Json
 from fielding.reporting.comparison_tables import named_records
 from fielding.reporting.headline import choose_subject, draw_highlights, write_sentence
 from fielding.reporting.report_page import read_report
+from tests.comparing.forked import forked_runs as forked_runs
 from tests.reporting.run_folders import compared, round_rows, run_folder
 
+pytestmark = pytest.mark.usefixtures("forked_runs")
 LOW = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
 SEEDS = (0.0, 0.01, 0.02, 0.03, 0.04)
 

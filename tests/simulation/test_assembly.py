@@ -1,7 +1,6 @@
 """What a caller brings along is what runs, and the manifest says so."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,6 @@ from fielding.config.reader import config_from
 from fielding.simulation.assembly import Own, assemble, initial_model
 from fielding.simulation.experiment import run, run_manifest
 from tests.simulation.run_cases import left_behind, small_pool, stop_and_resume, table
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 def normalized(*, input_shape: tuple[int, ...], n_classes: int) -> Any:

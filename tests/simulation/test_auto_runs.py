@@ -1,6 +1,5 @@
 """Whole runs with representations on a shared model: wherever they are stopped, they end alike."""
 
-import os
 import random
 from collections.abc import Mapping
 from dataclasses import replace
@@ -40,11 +39,6 @@ CASES: dict[str, dict[str, Json]] = {
 }
 QUIET = ("labels by adwin",)
 """Those that find nothing in so short a run."""
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 def config_of(coordinator: Mapping[str, Json], **sections: Json) -> Config:

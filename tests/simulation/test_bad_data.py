@@ -3,7 +3,6 @@
 What each of these does stands in docs/reliability.md.
 """
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,11 +22,6 @@ from tests.simulation.run_cases import N_ROUNDS, Table, small_pool, small_trace,
 TRACE = small_trace()
 assert TRACE.x is not None
 X = TRACE.x
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 def natural(**more: int) -> Table:

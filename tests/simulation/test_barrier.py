@@ -1,7 +1,6 @@
 """Clusters that wait for each other when data arrive (``clock.barrier = "event"``), or in every round."""
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,11 +24,6 @@ IN_PARALLEL = ("fielding", "always", "static", "selected", "oracle", "flexcfl", 
 TOGETHER = ("ifca", "feddrift", "fedac")
 OPTIONS: dict[str, dict[str, Json]] = {"auxo": {"split": "forced", "forced_rounds": [1, 2], "min_results": 2}}
 TIMES = {"time_s", "first_time_s"}
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 def run_with(folder: Path, barrier: str, **sections: Json) -> Result:

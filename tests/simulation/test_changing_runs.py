@@ -1,7 +1,6 @@
 """Runs that go on with other settings: more rounds give the bytes of a run that had them from the start."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -26,11 +25,6 @@ from tests.simulation.run_cases import (
 from tests.simulation.test_repeatability import natural_table
 
 RESUME = Start(resume=True)
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 def logs_of(folder: Path) -> dict[str, bytes]:

@@ -1,6 +1,5 @@
 """Whole runs in which clients keep something for themselves: stopped anywhere, they end as if they never had been."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +22,6 @@ KEEPING: dict[str, dict[str, Json]] = {
     "rehearsal": {"rehearsal": True},
     "both": {"moon": 1.0, "rehearsal": True},
 }
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 def changing_trace() -> Trace:

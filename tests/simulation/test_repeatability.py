@@ -1,6 +1,5 @@
 """Equal seeds give equal bytes: whatever the workers, the order of clients, and wherever a run was stopped."""
 
-import os
 import threading
 from pathlib import Path
 
@@ -29,12 +28,6 @@ from tests.simulation.run_cases import (
 )
 
 NATURAL: Table = {"clients": None, "share": None, "samples": 1, "interval": "1d", "gap": 2, "window": 4}
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Crashes here are exceptions: what was written stays written, synced or not."""
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 def mean_features(x: Floats, y: Counts, n_classes: int) -> Floats:

@@ -1,7 +1,6 @@
 """Runs that are hard to resume: nobody is there at first, liars change their mind, clients fall silent and return."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,6 @@ from fielding.simulation.experiment import Result, Start, run
 from tests.simulation.run_cases import N_ROUNDS, Table, left_behind, small_pool, stop_and_resume, stopped_after, table
 
 N_CLIENTS = 12
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 def all_late(path: Path, start_s: float) -> Path:

@@ -1,7 +1,6 @@
 """Whole runs whose clients correct or tune the models that serve them: every method can, and nothing else changes."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +30,6 @@ SERVINGS: dict[str, dict[str, Json]] = {
 FIGURES = ("accuracy", "worst_decile", "test_loss", "ari", "train_loss", "n_moved", "n_clusters", "n_participants")
 WITH_HEADS = ("served", "common", "heads", "residual", "local")  # where clusters share a body
 N_CLASSES = 4
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 def result_of(config: Table, **more: Any) -> Result:

@@ -1,6 +1,7 @@
 """Runs in Weights & Biases, off-line, read back with its own reader."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from fielding.tracking.wandb import Wandb
 from tests.simulation.run_cases import N_ROUNDS, table
 from tests.tracking.tracked_cases import row_of, run_folder
 
-pytest.importorskip("wandb", reason="Weights & Biases is not installed: it is in the extra 'wandb'")
+if not find_spec("wandb"):  # not imported here: it takes seconds, and every worker collects every test
+    pytest.skip("Weights & Biases is not installed: it is in the extra 'wandb'", allow_module_level=True)
 
 
 @pytest.fixture(autouse=True)

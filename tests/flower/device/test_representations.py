@@ -1,6 +1,5 @@
 """Devices see their samples with models as the simulator's clients do: the same reports, clusters and events."""
 
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -67,11 +66,6 @@ BY_ERRORS: dict[str, dict[str, Json]] = {
     "roots by errors": {"representation": "label-sqrt", "detector": "error-rate", "alpha": 0.9},
     "labels by adwin": {"representation": "label", "detector": "adwin", "delta": 1.0},
 }
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 @pytest.fixture(name="model_file", scope="module")

@@ -1,6 +1,5 @@
 """The door over an exchange: one push per round, and clients that join, die, send nonsense or meet a new server."""
 
-import os
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -27,11 +26,6 @@ EVALUATED = (0, 3, 7, 11)
 
 class Killed(BaseException):
     """Stops a server as a signal does."""
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 @pytest.fixture(name="whole", scope="module")

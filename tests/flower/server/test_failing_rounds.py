@@ -1,6 +1,5 @@
 """A run in which training fails everywhere ends; one in which some fail, or nobody is there, goes on."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -19,11 +18,6 @@ from fielding.flower.wire.orders import Refusal
 from tests.flower.device_wire import Deployed, deployed_config, lines
 
 FAILED = [Settled(reason="failed", text="another app")] * 2
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 def test_the_third_round_in_a_row_ends_it_with_the_last_reason() -> None:

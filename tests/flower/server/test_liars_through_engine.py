@@ -1,6 +1,5 @@
 """Liars among the devices of a deployment: the run ends as usual, and whoever is honest is served as before."""
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,11 +26,6 @@ FIRST, SECOND = FIRST_ADDRESS + 1, FIRST_ADDRESS + 2
 """Devices that answer before all others."""
 NOTHING = np.empty(0, dtype=np.float32)
 CONFUSION: Json = {"representation": "confusion", "shared_model": "global", "shared_rounds": 1}
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 def with_liars(deployed: Deployed, lie: Lie, liars: Sequence[int]) -> None:

@@ -1,6 +1,5 @@
 """Questions to clients: the answers of the simulator, one exchange each, and nothing from whoever is gone."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,11 +21,6 @@ from tests.flower.device_wire import FIRST_ADDRESS, Deployed, deployed_config, d
 N_CLIENTS, N_ROUNDS = 12, 8
 SOME = np.array([5, 2, 5, 9])
 BLOCKS = [np.array(one, dtype=np.int64) for one in ([0], [1, 2], [0, 3], [])]
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

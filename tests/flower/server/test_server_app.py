@@ -63,7 +63,6 @@ def _inside_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name, number in (("_run_id", 77), ("_node_id", 1), ("_task_id", 3)):
         monkeypatch.setattr(TaskIdentity, name, number)
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,6 @@
 """A round that no device answered is not spent; a device that fails is asked ever more rarely, and named."""
 
 import logging
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -25,7 +24,6 @@ ALL: dict[str, Json] = {"budget": "all"}
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
     monkeypatch.setattr(deployment, "FIRST_PAUSE_S", 0.001)
 
 
