@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fielding._typing import Json
-from fielding.comparing.compare import ComparisonResult, compare
+from fielding.comparing.compare import ComparisonResult, compare, write_results
 from fielding.comparing.plan import plan_comparison
 from fielding.comparing.sweep import Finished, Following
 from fielding.comparing.variants import Settings, with_settings
@@ -67,6 +67,18 @@ def test_one_who_follows_runs_may_have_them_shown_too(
     assert done == ["global-1"]
     shown = capsys.readouterr().err
     assert "global, seed 1: done, final accuracy 0." in shown if progress else shown == ""
+
+
+def test_no_table_is_written_without_what_cannot_be_read(ended: ComparisonResult, tmp_path: Path) -> None:
+    out = Path(shutil.copytree(ended.folder, tmp_path / "copy"))
+    (run,) = (one.parent for one in out.glob("*/summary.json"))
+    before = (out / "table.md").read_bytes()
+    (run / "memberships.jsonl").unlink()
+    (run / "memberships.jsonl").mkdir()
+
+    with pytest.raises(InputError, match=r"cannot read .*memberships.jsonl.*the same command tries again"):
+        write_results(out)
+    assert (out / "table.md").read_bytes() == before
 
 
 def test_only_the_owner_can_look_into_runs(ended: ComparisonResult, tmp_path: Path) -> None:

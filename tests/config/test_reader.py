@@ -71,6 +71,13 @@ def test_what_a_config_says_counts_more_than_its_preset() -> None:
     assert (plain.coordinator.detector, own.coordinator.detector) == ("any-change", "chi2")
 
 
+def test_a_name_of_the_release_before_is_read_and_told() -> None:
+    with pytest.warns(FutureWarning, match=r'write aggregation.name = "mean" and aggregation.clip = 1.5'):
+        config = config_from({"aggregation": {"name": "norm-clipping", "factor": 1.5}})
+
+    assert (config.aggregation.name, config.aggregation.clip, config.aggregation.options) == ("mean", 1.5, {})
+
+
 def test_an_infinite_tau_can_be_written_in_three_ways(path: Path) -> None:
     path.write_text("[coordinator]\ntau = inf\n")
 

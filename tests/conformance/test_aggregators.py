@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from fielding.errors import OptionError
 from fielding.federation.aggregation import AGGREGATORS, Uploads, aggregator_named
 from fielding.federation.aggregation.adaptive import Adaptive
-from fielding.federation.aggregation.robust import change_lengths
 
 N_PARAMETERS, N_NUMBERS = 6, 8
 NAMES = sorted(AGGREGATORS)
@@ -57,9 +56,7 @@ def test_if_nobody_changed_the_model_it_stays(name: str) -> None:
     assert np.allclose(new, model, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in NAMES if name not in ("median", "trimmed-mean", "multi-krum", "norm-clipping")]
-)
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("median", "trimmed-mean", "multi-krum")])
 def test_buffers_only_take_the_mean(name: str) -> None:
     model, models = some_models(1, 9)[0], some_models(5)
 
@@ -211,17 +208,6 @@ def test_the_median_is_that_of_numpy() -> None:
         assert np.allclose(new, np.median(models, axis=0), atol=1e-6)
 
 
-def test_clipping_shortens_what_is_longer_than_usual_and_remembers_the_usual() -> None:
-    model = np.zeros(N_NUMBERS, dtype=np.float32)
-    models = np.ones((5, N_NUMBERS))
-    models[4] = 1e6
-
-    new, kept = aggregator_named("norm-clipping").combine(model, uploads_of(models), memory_of("norm-clipping"))
-
-    assert np.allclose(new[:N_PARAMETERS], 1.0)
-    assert kept["usual"][0] == pytest.approx(change_lengths(model[:6], models[:1, :6].astype(np.float32))[0])
-
-
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -232,7 +218,6 @@ def test_clipping_shortens_what_is_longer_than_usual_and_remembers_the_usual() -
         ("mean", {"eta": 0.0}),
         ("fedavgm", {"beta": 1.0}),
         ("fedadam", {"beta1": 1.0}),
-        ("norm-clipping", {"factor": 0.0}),
         ("mean", {"q": 1.0}),
         ("means", {}),
     ],

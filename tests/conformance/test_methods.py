@@ -61,7 +61,7 @@ def test_every_method_is(case: str, check: str, tmp_path: Path) -> None:
 PARTS = (
     ("resumable", "oort", "fedyogi"),
     ("honest", "pyramidfl", "q-fedavg"),
-    ("calm when nobody answers", "nearest", "norm-clipping"),
+    ("calm when nobody answers", "nearest", "fedavgm"),
 )
 
 

@@ -1,8 +1,9 @@
 /* Faults of the file system, for tests: loaded before libc (LD_PRELOAD), it counts the calls that concern files under
  * one folder and lets the n-th of them fail, or kills the process there. See injector.py.
  *
- * fault_arm(folder, at, error, log): count from now on; at the at-th call return -1 with errno = error, or die by
- * SIGKILL if error is 0. at = 0 only counts. log, if not empty, gets a line per call. fault_count() tells the count.
+ * fault_arm(folder, at, error, log): count from now on, also in processes that are forked; at the at-th call return -1
+ * with errno = error, or kill the whole process group if error is 0. at = 0 only counts. log, if not empty, gets a line
+ * per call.
  *
  * fault_shadow(folder): from now on keep what a power cut would leave, in files INODE.GENERATION: what a file held when
  * it was last synced, and the names that a folder had then, a line "d|f INODE.GENERATION name" for each.
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -25,9 +27,12 @@
 enum { N_FILES = 4096, N_INODES = 65536 };
 
 static char under[PATH_MAX], shadow[PATH_MAX];
-static int at_call, how, count, armed, log_fd = -1;
+static int at_call, how, armed, log_fd = -1;
 static char tracked[N_FILES];            /* by descriptor: whether its file is under the folder */
-static unsigned generation[N_INODES];    /* of an inode, by hash: a number that is used again is another file */
+static struct {                          /* of all processes that were forked since */
+    int count;
+    unsigned generation[N_INODES];       /* of an inode, by hash: a number that is used again is another file */
+} *common;
 
 #define REAL(type, name, ...) static type (*real_##name)(__VA_ARGS__); \
     if (!real_##name) real_##name = (type (*)(__VA_ARGS__))dlsym(RTLD_NEXT, #name)
@@ -47,7 +52,7 @@ static int is_under(const char *path) {
 /* Count a call; return whether it has to fail. */
 static int fails(const char *call, const char *path) {
     if (!armed) return 0;
-    count++;
+    int count = __atomic_add_fetch(&common->count, 1, __ATOMIC_SEQ_CST);
     if (log_fd >= 0) {
         char line[2 * PATH_MAX];
         int n = snprintf(line, sizeof line, "%s %s\n", call, path ? path : "");
@@ -55,7 +60,7 @@ static int fails(const char *call, const char *path) {
         if (real_write(log_fd, line, (size_t)n) < 0) abort();
     }
     if (count != at_call) return 0;
-    if (!how) kill(getpid(), SIGKILL);
+    if (!how) kill(0, SIGKILL);
     errno = how;
     return 1;
 }
@@ -75,23 +80,23 @@ static void track(int fd, const char *path) {
 
 void fault_arm(const char *folder, int at, int error, const char *log) {
     snprintf(under, sizeof under, "%s", folder);
-    at_call = at, how = error, count = 0;
+    at_call = at, how = error;
+    common = mmap(NULL, sizeof *common, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (common == MAP_FAILED) abort();
     memset(tracked, 0, sizeof tracked);
     log_fd = -1;
     if (*log) {
         REAL(int, open64, const char *, int, ...);
-        log_fd = real_open64(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        log_fd = real_open64(log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
     }
     armed = 1;
 }
-
-int fault_count(void) { return count; }
 
 void fault_shadow(const char *folder) { snprintf(shadow, sizeof shadow, "%s", folder); }
 
 /* ---- what a power cut leaves ------------------------------------------------------------------------------------ */
 
-static unsigned *generation_of(ino_t inode) { return &generation[inode % N_INODES]; }
+static unsigned *generation_of(ino_t inode) { return &common->generation[inode % N_INODES]; }
 
 static void forget(const char *path) { /* the file of this name is about to go: its number may be given again */
     struct stat found;

@@ -1,8 +1,8 @@
 """Let every call of a command to the file system fail once, or be its last, and see that nothing is lost.
 
-Run as ``python -m tests.faults.injector FOLDER SEED N_FAULTS N_KILLS N_CUTS`` with ``inject.c`` preloaded; a number of
-0 stands for all there are. Attempts are forked, so that nothing is imported again. Prints a JSON object: how many
-attempts there were of each kind, and what went wrong.
+Run as ``python -m tests.faults.injector FOLDER SEED N_FAULTS N_KILLS N_CUTS [COMMAND ...]`` with ``inject.c``
+preloaded; a number of 0 stands for all there are, -1 for none, and no command for all of them. Attempts are forked, so
+that nothing is imported again. Prints a JSON object: how many attempts there were of each kind, and what went wrong.
 
 - **fault**: a call fails with an error. The command goes on, or ends with one line and an exit code; the checkpoint
   that there was is still whole.
@@ -15,8 +15,10 @@ After each, the same command with ``--resume``, undisturbed, must leave the byte
 import ctypes
 import errno
 import json
+import multiprocessing
 import os
 import random
+import re
 import shutil
 import signal
 import sys
@@ -33,12 +35,19 @@ from fielding.records.report_file import write_reports
 from fielding.records.run_checkpoint import load_run
 from fielding.records.run_folder import read_run_reports
 from tests.cli.in_process import CONFIG
+from tests.faults.others import DeviceScript, desk_of, watch
 from tests.simulation.run_cases import left_behind
 
 ERRORS = ("ENOSPC", "EIO", "EACCES", "EMFILE")
 RUN = ("run", "small.toml", "--no-page", "--quiet", "--out", "out")
 REPLAY = ("replay", "reports.npz", "--no-page", "--quiet", "--out", "out")
 REPORT = ("report", "out", "--quiet")
+COMPARE = (
+    *("compare", "small.toml", "--methods", "fielding,global", "--seeds", "1", "--set", "rounds=2"),
+    *("--jobs", "1", "--no-page", "--quiet", "--out", "out"),
+)
+N_MEASURED = 5  # columns of runs.csv that hold times and memory, the last ones
+OTHERS: dict[str, Callable[[Path], int]] = {"watch": watch}  # what is no command of ours, by its first word
 LIBRARY = ctypes.CDLL(None)  # what is loaded already: the injector before libc
 
 
@@ -46,7 +55,8 @@ LIBRARY = ctypes.CDLL(None)  # what is loaded already: the injector before libc
 class Case:
     """A command, the folder that it starts from, and how to go on after it was disturbed.
 
-    ``newest``: how far its checkpoints reach, -1 without any. ``results``: what must be equal at the end.
+    ``newest``: how far its checkpoints reach, -1 without any. ``results``: what must be equal at the end. ``writes``:
+    whether there is anything that a kill could spoil.
     """
 
     name: str
@@ -55,6 +65,7 @@ class Case:
     start: Path
     newest: Callable[[Path], int]
     results: Callable[[Path], dict[str, bytes]]
+    writes: bool = True
 
 
 def newest_round(folder: Path) -> int:
@@ -85,9 +96,25 @@ def report_results(folder: Path) -> dict[str, bytes]:
     return run_results(folder) | {"page": (folder / "out" / "report.html").read_bytes()[:15]}
 
 
+def compare_results(folder: Path) -> dict[str, bytes]:
+    """Return what is no measured time."""
+    out = folder / "out"
+    runs = sorted(one.parent for one in out.glob("*/manifest.json"))
+    found = {f"{run.name}/{name}": one for run in runs for name, one in left_behind(run).items()}
+    rows = [line.split(",")[:-N_MEASURED] for line in (out / "runs.csv").read_text().splitlines()]
+    written = {name: (out / name).read_bytes() for name in ("compare.json", "table.md", "table.tex")}
+    return found | written | {"runs": repr(rows).encode(), "summary": b"%d" % (out / "summary.json").exists()}
+
+
+def watch_results(folder: Path) -> dict[str, bytes]:
+    return {"answers": (folder / "answers").read_bytes()}
+
+
 def type_in(folder: Path, words: Sequence[str]) -> int:
     """Return the exit code of a command in this process."""
     os.chdir(folder)
+    if words[0] in OTHERS:
+        return OTHERS[words[0]](folder)
     sys.argv = ["fielding", *words]
     try:
         command_line()
@@ -102,6 +129,7 @@ def call(folder: Path, words: Sequence[str], prepare: Callable[[], object] | Non
     child = os.fork()
     if not child:
         code = 99
+        os.setpgid(0, 0)  # who kills it kills its children, too
         try:
             os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 2)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -121,6 +149,7 @@ def arm(folder: Path, at: int = 0, error: int = 0, log: Path | None = None) -> N
 
 
 def fresh(start: Path, folder: Path) -> Path:
+    desk_of(folder).unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
     return Path(shutil.copytree(start, folder))
 
@@ -147,6 +176,11 @@ def cases(root: Path) -> list[Case]:
         write_reports(read_run_reports(done / "out"), one / "reports.npz")
     if type_in(fresh(reports, root / "replayed"), REPLAY):
         raise SystemExit("a small replay fails undisturbed")
+    devices = {
+        name: DeviceScript(root / name, is_private=is_private)
+        for name, is_private in (("device", False), ("private device", True))
+    }
+    OTHERS.update(devices)
     run_again, replay_again = (*RUN, "--resume"), (*REPLAY, "--resume")
     # Killed when half or three quarters of it was done: what is committed is less than what is there.
     for one, words, share in ((half, RUN, 0.6), (part, REPLAY, 0.75)):
@@ -163,6 +197,17 @@ def cases(root: Path) -> list[Case]:
             results=replay_results,
         ),
         Case(name="report", words=REPORT, again=REPORT, start=done, newest=newest_round, results=report_results),
+        Case(
+            name="compare", words=COMPARE, again=COMPARE, start=empty, newest=lambda _: -1, results=compare_results
+        ),
+        Case(
+            name="watch", words=["watch"], again=["watch"], start=done, newest=newest_round, results=watch_results,
+            writes=False,
+        ),
+        *(
+            Case(name=name, words=[name], again=[name], start=empty, newest=one.newest, results=one.results)
+            for name, one in devices.items()
+        ),
     ]  # fmt: skip
 
 
@@ -204,6 +249,14 @@ def restore(folder: Path, before: dict[str, tuple[str, bytes]], shadow: Path) ->
 # ---- attempts ------------------------------------------------------------------------------------------------------
 
 
+def is_told(said: str) -> bool:
+    """Return whether a command said in a line what was wrong; a comparison ends with a line for each run."""
+    lines = said.splitlines()
+    if len(lines) == 1:
+        return said.startswith("error: ")
+    return bool(lines) and lines[-1].startswith("out/") and not re.search(r"Traceback|\.py, line \d", said)
+
+
 def attempt(case: Case, folder: Path, kind: str, at: int, whole: dict[str, bytes]) -> str:
     """Disturb a command at a call; return what went wrong, in words, or nothing."""
     fresh(case.start, folder)
@@ -218,12 +271,12 @@ def attempt(case: Case, folder: Path, kind: str, at: int, whole: dict[str, bytes
 
     code, said = call(folder, case.words, prepare)
     if kind in ERRORS:
-        if code and not (code in (1, 2) and said.startswith("error: ") and said.count("\n") == 1):
+        if code and not (code in (1, 2) and is_told(said)):
             return f"exit {code} with {said.strip().splitlines()[-1:]} as the last of {said.count(chr(10))} lines"
         if not code and any(not line.startswith("note: ") for line in said.splitlines()):
             return f"exit 0, but it said {said}"
     elif code != -signal.SIGKILL:
-        return f"exit {code} where it had to be killed: {said}"
+        return f"exit {code} where it had to be killed: {said[-300:]}"
     if kind == "cut":
         reached = case.newest(folder)
         restore(folder, before, shadow)
@@ -234,24 +287,23 @@ def attempt(case: Case, folder: Path, kind: str, at: int, whole: dict[str, bytes
     if code:
         code, said = call(folder, case.again)
         if code:
-            return f"it cannot go on: {said.strip()}"
+            return f"it cannot go on: {said.strip()[-300:]}"
     return "" if case.results(folder) == whole else "it ended otherwise"
 
 
-def main(root: Path, seed: int, n_faults: int, n_kills: int, n_cuts: int) -> None:
+def main(root: Path, seed: int, n_faults: int, n_kills: int, n_cuts: int, names: Sequence[str] = ()) -> None:
+    fork = multiprocessing.get_context("fork")
+    multiprocessing.get_context = lambda _method=None: fork  # type: ignore[method-assign, assignment]  # counted too
     rng, problems, counts = random.Random(seed), list[str](), dict[str, int]()
-    known = cases(root / "starts")
-    calls = {case.name: calls_of(case.words, case.start, root / "attempt") for case in known}
-    whole = {}
+    known = [case for case in cases(root / "starts") if case.name in names or not names]
+    calls, whole = dict[str, list[str]](), dict[str, dict[str, bytes]]()
     for case in known:
-        folder = fresh(case.start, root / "whole")
-        code, said = call(folder, case.words)
-        if code:
-            raise SystemExit(f"{case.name} fails undisturbed: {said}")
-        whole[case.name] = case.results(folder)
+        calls[case.name] = calls_of(case.words, case.start, root / "attempt")
+        whole[case.name] = case.results(root / "attempt")
     for kinds, wanted in ((ERRORS, n_faults), (("kill",), n_kills), (("cut",), n_cuts)):
-        sites = [(case, at, kind) for case in known for at in range(len(calls[case.name])) for kind in kinds]
-        for case, at, kind in rng.sample(sites, wanted) if wanted else sites:
+        able = [case for case in known if case.writes or kinds is ERRORS]
+        sites = [(case, at, kind) for case in able for at in range(len(calls[case.name])) for kind in kinds]
+        for case, at, kind in rng.sample(sites, max(0, wanted)) if wanted else sites:
             problem = attempt(case, root / "attempt", kind, at + 1, whole[case.name])
             counts[kind] = counts.get(kind, 0) + 1
             if problem:
@@ -263,4 +315,4 @@ def main(root: Path, seed: int, n_faults: int, n_kills: int, n_cuts: int) -> Non
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).resolve(), *map(int, sys.argv[2:6]))
+    main(Path(sys.argv[1]).resolve(), *map(int, sys.argv[2:6]), sys.argv[6:])

@@ -12,10 +12,10 @@ pytestmark = pytest.mark.skipif(
 
 
 def test_a_sample_of_faults_kills_and_power_cuts_costs_nothing(tmp_path: Path) -> None:
-    figures, problems = inject(tmp_path, 20, 16, 6, 8)
+    figures, problems = inject(tmp_path, 20, 8, 3, 3)
 
     assert problems == []
-    assert sum(figures["attempts"].values()) == 30
+    assert sum(figures["attempts"].values()) == 14
     assert min(figures["calls"].values()) > 50
 
 

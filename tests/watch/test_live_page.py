@@ -14,7 +14,7 @@ from fielding.records.lock import lock_folder
 from fielding.records.plan import Plan, Variant, write_failure, write_plan
 from fielding.reporting.numbers.groups import RunGroups, gather_runs
 from fielding.watch import live_page as module
-from fielding.watch.live_page import LEAST_S, MOST_WORK, Content, LivePage
+from fielding.watch.live_page import LEAST_S, MOST_WORK, READ_ANEW_S, Content, LivePage
 from tests.reporting.big_folder import Shape, big_folder
 from tests.reporting.run_folders import round_rows, run_folder
 
@@ -85,6 +85,28 @@ def test_new_rounds_are_shown_and_nothing_new_is_the_same_answer(tmp_path: Path)
     assert section(first, "State of the runs")["table"][1][3].startswith("1")
     assert section(newer, "State of the runs")["table"][1][3].startswith("3")
     assert section(newer, "State of the runs")["table"][1][4] == "0.300"
+
+
+def test_what_could_not_be_read_once_is_shown_though_nothing_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, folder = Clock(), run_folder(tmp_path / "run", round_rows(CURVE))
+    whole, watched = LivePage([folder], clock).read(), LivePage([folder], clock)
+
+    def fail(*_arguments: Any) -> RunGroups:
+        raise OSError("too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "gather_runs", fail)
+        assert title(watched.read()) == "Waiting for a run"
+    assert later(watched, clock).tag == whole.tag
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", fail)
+        watched = LivePage([folder], clock)
+        assert watched.read().tag != whole.tag
+    clock.now += READ_ANEW_S
+    assert watched.read().tag == whole.tag
 
 
 def test_folders_are_read_at_most_so_often(tmp_path: Path) -> None:

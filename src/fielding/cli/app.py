@@ -1,7 +1,8 @@
 """The command line as a whole: sub-commands, exit codes, one-line errors."""
 
 import sys
-from typing import Annotated
+import warnings
+from typing import Annotated, Any
 
 import click
 import typer
@@ -9,7 +10,7 @@ import typer
 from fielding._version import __version__
 from fielding.cli.compare import compare_command
 from fielding.cli.config import config_app
-from fielding.cli.console import complain, tell
+from fielding.cli.console import complain, note_down, tell
 from fielding.cli.data import data_app
 from fielding.cli.demo import demo
 from fielding.cli.deploy import deploy
@@ -77,9 +78,19 @@ def _global_options(
 
 
 def run_app(commands: typer.Typer = app) -> None:
-    """Run a command line; every expected failure is one line on standard error."""
+    """Run a command line; every expected failure is one line on standard error, and so is what will change."""
+    show = warnings.showwarning
+
+    def note_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
+        if issubclass(category, FutureWarning):
+            note_down(str(message))
+        else:
+            show(message, category, *place)
+
     try:
-        commands()
+        with warnings.catch_warnings():
+            warnings.showwarning = note_warning
+            commands()
     except InputError as error:
         complain(str(error))
         sys.exit(2)

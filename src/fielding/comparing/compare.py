@@ -234,9 +234,12 @@ def _note_failures(folder: Path, following: Following, notes: list[str]) -> Foll
 def write_results(folder: Path, *, page: bool = True) -> Mapping[str, Json]:
     """Write what the runs of a comparison add up to, from their folders alone: tables, ``summary.json``, and the page.
 
-    Returns the content of ``summary.json``.
+    Returns the content of ``summary.json``. InputError if a file is there but cannot be read now: tables without what
+    it holds would look like whole ones.
     """
     runs, summary = read_report([folder])
+    for failure in (one for _, run in runs.runs for one in run.reader.failures):
+        raise InputError(f"{failure}; no table is written, the same command tries again")
     write_tables(folder, summary)
     write_json(folder / SUMMARY, summary)
     if page:

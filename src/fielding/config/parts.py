@@ -121,7 +121,6 @@ PLACES: dict[str, dict[str, Any]] = {
         "q-fedavg": "fielding.federation.aggregation.fair:QFedAvg",
         "median": "fielding.federation.aggregation.robust:Median",
         "trimmed-mean": "fielding.federation.aggregation.robust:TrimmedMean",
-        "norm-clipping": "fielding.federation.aggregation.robust:NormClipping",
         "multi-krum": "fielding.federation.aggregation.robust:MultiKrum",
     },
     "pace": {

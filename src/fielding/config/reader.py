@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from difflib import get_close_matches
@@ -93,6 +94,7 @@ def config_from(table: Mapping[str, Any]) -> Config:
     ...
     fielding.errors.OptionError: unknown key training.learing_rate; did you mean training.learning_rate?
     """
+    table = _respell(table)
     _check_names(table)
     merged = dict(table)
     for section, defaults in defaults_of(table).items():
@@ -110,6 +112,20 @@ def config_from(table: Mapping[str, Any]) -> Config:
             values[OPTIONS] = {inner: value for inner, value in own.items() if f"{name}.{inner}" not in KEYS}
         found[name] = section(**values)
     return Config(**found)
+
+
+def _respell(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a table without spellings of the release before, each of which is told."""
+    own = table.get("aggregation")
+    if not isinstance(own, dict) or own.get("name") != "norm-clipping":
+        return table
+    clip = own.get("factor", 1.0)
+    words = (
+        f'aggregation.name = "norm-clipping" goes away; write aggregation.name = "mean" and aggregation.clip = {clip}'
+    )
+    warnings.warn(words, FutureWarning, stacklevel=2)  # once, wherever it is read
+    rest = {name: value for name, value in own.items() if name != "factor"}
+    return {**table, "aggregation": {**rest, "name": "mean", "clip": clip}}
 
 
 def _read_keys(table: Mapping[str, Json], prefix: str) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from fielding.reporting.report_page import DAMAGE, make_page
 JSON = "application/json"
 LEAST_S = 1.0  # seconds between two readings at least
 MOST_WORK = 1 / 3  # largest share of the time that reading takes
+READ_ANEW_S = 300.0  # seconds after which all is read anew, changed or not: some of it may not have been readable
 _DEPTH = 2
 """Levels of folders whose files tell of changes: a comparison and its runs, whose logs grow with whatever they do.
 
@@ -63,7 +64,7 @@ class LivePage:
         self._content: Content | None = None
         self._gathered: RunGroups | None = None
         self._has_begun = False
-        self._seen, self._next_s = "", -1.0
+        self._seen, self._next_s, self._read_s = "", -1.0, -READ_ANEW_S
 
     def read(self) -> Content:
         """Return what the page shows now, or what it showed before if another thread is reading the folders just now.
@@ -103,6 +104,8 @@ class LivePage:
         """Return what is to be seen now, and note when to look again."""
         begun, content = self._clock(), self._content
         seen = _signature(self._folders)
+        if begun - self._read_s >= READ_ANEW_S:
+            self._reader, self._seen, self._read_s = LogReader(), "", begun
         if content is None or seen != self._seen:
             self._seen = seen
             page, runs = self._make_page(), self._gathered
@@ -134,7 +137,7 @@ class LivePage:
 
     def _make_blank_page(self, problem: str) -> Page:
         """Return the page for folders without a run that can be shown."""
-        self._gathered, self._reader = None, LogReader()
+        self._gathered, self._reader, self._seen = None, LogReader(), ""  # the next look may find it
         where = ", ".join(map(str, self._folders))
         if self._has_begun:
             return Page(

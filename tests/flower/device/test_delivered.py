@@ -1,5 +1,6 @@
 """Models that are delivered to a device: whole at any moment, the last few kept, told to the app until it took them."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -172,6 +173,20 @@ def test_a_damaged_version_is_asked_for_again(tmp_path: Path) -> None:
         served(tmp_path)
     assert holding(phone(tmp_path, app), describe(2)) == Holding(key="")
     assert holding(phone(tmp_path, app), delivering(3, 1.0)) == Holding(key="1111")
+    assert served(tmp_path).info.version == "r1-c0"
+
+
+def test_what_a_device_has_and_cannot_read_now_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    phone(tmp_path, App()).answer(delivering(1))
+
+    def fail(_path: Path) -> bytes:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", fail)
+        with pytest.raises(InputError, match="it is kept, ask again later"):
+            phone(tmp_path, App()).answer(delivering(2))
+
     assert served(tmp_path).info.version == "r1-c0"
 
 

@@ -80,12 +80,13 @@ class LedgerFile:
     """What a ledger holds.
 
     ``rules``: those that were in force, one after the other; ``n_open``: lines cut short by a crash that no later line
-    accounts for.
+    accounts for; ``ends_open``: whether the last line is cut short.
     """
 
     rules: tuple[dict[str, Json], ...]
     spendings: tuple[Spending, ...]
     n_open: int
+    ends_open: bool = False
 
     def kinds(self) -> list[str]:
         """Return what there are rules for: reports, trainings, models."""
@@ -151,7 +152,8 @@ def read_ledger(path: Path) -> LedgerFile:
             rules.append(found)
         elif line.strip():
             n_open += 1
-    return LedgerFile(rules=tuple(rules), spendings=tuple(spendings), n_open=n_open)
+    ends_open = bool(text) and not text.endswith("\n")
+    return LedgerFile(rules=tuple(rules), spendings=tuple(spendings), n_open=n_open, ends_open=ends_open)
 
 
 def _parse(line: str) -> Spending | dict[str, Json] | None:
@@ -210,7 +212,7 @@ class PrivacyLedger:
                 "leave the number of rounds and of local steps as they were"
             )
         self._needs_rule = not found.rules or found.rules[-1] != rule.record()
-        self._ends_open = not path.read_bytes().endswith(b"\n") and path.stat().st_size > 0
+        self._ends_open = found.ends_open
         self._n_open = 0 if is_repeatable else found.n_open
         for one in found.spendings:
             self._note(one)

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from fielding._typing import Models, Vector
-from fielding.federation.aggregation.aggregator import Uploads, check_above_zero, check_below
+from fielding.federation.aggregation.aggregator import Uploads, check_below
 from fielding.federation.models import column_chunks, mean_model
 
 
@@ -56,38 +56,6 @@ def _by_columns(models: Models, *, trim: int) -> Models:
         ordered = np.sort(models[:, part], axis=0)
         new[part] = ordered[trim : models.shape[0] - trim].mean(axis=0, dtype=np.float64)
     return new
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NormClipping:
-    """Shortens changes that are longer than the usual one, then takes the mean.
-
-    The usual length is an exponential average of the median lengths of the cluster's rounds; the first takes its own.
-
-    Parameters
-    ----------
-    factor
-        How many times the usual length is allowed.
-    """
-
-    factor: float = 1.0
-    needs_start_loss: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check_above_zero("factor", self.factor)
-
-    @property
-    def memory(self) -> Mapping[str, float]:
-        """The usual length; one number would do, but it travels and mixes with the models."""
-        return {"usual": 0.0}
-
-    def combine(
-        self, model: Models, uploads: Uploads, memory: Mapping[str, Models]
-    ) -> tuple[Models, dict[str, Models]]:
-        """Return the mean of the uploads after clipping."""
-        before = float(memory["usual"][0])
-        clipped, usual = clip_changes(model, uploads.models, uploads.n_parameters, usual=before, factor=self.factor)
-        return mean_model(clipped), {"usual": np.full_like(memory["usual"], usual)}
 
 
 def clip_changes(

@@ -19,6 +19,7 @@ from fielding._typing import Json
 from fielding.atomic import replaced_file
 from fielding.flower.device.state import DeviceState, HeldModel, write_held
 from fielding.flower.wire.orders import EvaluateOrder, Order, ProbeOrder, TrainOrder
+from fielding.records.container import raise_if_unreadable
 from fielding.runtime.own_code import DeviceNode, Tensors
 
 SHELF, PREFIX = "serving.json", "model-"
@@ -83,11 +84,17 @@ class Shelf:
 
 
 def read_shelf(folder: Path) -> Shelf:
-    """Return what a device has; nothing if there is none, or the file is damaged."""
+    """Return what a device has; nothing if there is none, or the file is damaged.
+
+    Raises :class:`InputError` if it cannot be read now: it may be good, and stays.
+    """
     try:
         return msgspec.json.decode((folder / SHELF).read_bytes(), type=Shelf)
-    except (OSError, msgspec.MsgspecError):
+    except (FileNotFoundError, msgspec.MsgspecError):
         return Shelf()
+    except OSError as error:
+        raise_if_unreadable(folder / SHELF, error)
+        raise
 
 
 def write_shelf(folder: Path, shelf: Shelf) -> None:

@@ -273,6 +273,7 @@ class LogReader:
     def __init__(self) -> None:
         self._logs: dict[tuple[Path, Parse], _Log] = {}
         self._kept: dict[Path, tuple[Hashable, Any]] = {}
+        self.failures: list[str] = []  # what is there but the system did not let be read
 
     def keep(self, path: Path, state: Hashable, read: Callable[[], T]) -> T:
         """Return what was read of something that is no log, and read it again only if its state changed."""
@@ -306,6 +307,8 @@ class LogReader:
                     except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
                         log.n_damaged += 1
         except OSError as error:
+            if not isinstance(error, FileNotFoundError):
+                self.failures.append(f"cannot read {path}: {error.strerror or error}")
             return Lines(rows=log.rows, problem=f"{path.name}: {error.strerror or error}", n_lines=len(log.rows))
         n_lines = len(log.rows) + log.n_damaged
         problem = f"{path.name}: {log.n_damaged} of {n_lines} lines cannot be read" if log.n_damaged else ""
@@ -448,7 +451,9 @@ class RunRecord:
             arrays = load_run(newest_checkpoint(self.folder)).arrays
             parts = {name.removeprefix(LEDGER): array for name, array in arrays.items() if name.startswith(LEDGER)}
             return Ledger.restored(parts).totals()
-        except (InputError, CheckpointError, OSError):
+        except (InputError, CheckpointError, OSError) as error:
+            if isinstance(error.__cause__, OSError):
+                self.reader.failures.append(str(error))
             return None
 
     def reports(self) -> ReportStream | None:
@@ -488,7 +493,10 @@ def read_run(folder: Path, reader: LogReader | None = None) -> RunRecord:
             raise
         manifest, problem = {}, f"{MANIFEST} cannot be read: config and versions are not known"
     rounds, events = reader.lines(folder / ROUNDS, parse_round), reader.lines(folder / EVENTS, parse_event)
-    n_rounds, cut_off = _read_summary(folder).get("n_rounds"), ""
+    summary, cut_off = _read_summary(folder), ""
+    if not summary and (folder / SUMMARY).exists():
+        reader.failures.append(f"cannot read {folder / SUMMARY}")
+    n_rounds = summary.get("n_rounds")
     if isinstance(n_rounds, int) and rounds.n_lines < n_rounds:
         cut_off = (
             f"{ROUNDS} holds {rounds.n_lines} of {n_rounds} rounds, so the run does not count; delete its folder and "
