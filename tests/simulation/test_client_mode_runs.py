@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from fielding._typing import Json
-from fielding.cli.privacy import describe_sums, privacy
+from fielding.cli.privacy import privacy
 from fielding.client.privacy.ledger import LEDGER, read_ledger
 from fielding.engine import plugins
 from fielding.errors import OptionError
 from fielding.records.run_folder import REPORTS
+from fielding.reporting.numbers.budget import describe_sums
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result, Start, run
 from tests.simulation.run_cases import left_behind, small_pool, table

@@ -8,7 +8,7 @@ lines of their own, with the name of their kind.
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Protocol
@@ -94,10 +94,10 @@ class LedgerFile:
 
     def of(self, what: str) -> "LedgerFile":
         """Return what it holds of one kind; lines that were cut short may be of any."""
-        return LedgerFile(
+        return replace(
+            self,
             rules=tuple(rule for rule in self.rules if rule.get("what", REPORT) == what),
             spendings=tuple(one for one in self.spendings if one.what == what),
-            n_open=self.n_open,
         )
 
     def most_spent(self) -> dict[ClientId, float]:
