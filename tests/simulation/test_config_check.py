@@ -130,6 +130,7 @@ def test_every_word_that_a_key_is_used_with_is_known() -> None:
     lonely = config_from({"model": {"name": "softmax"}, "coordinator": {"shared_model": "mine.safetensors"}})
     known = {word for one in (TraceSection(), TraceSection(name="zephyr"), section) for word in trace_lacks(one, None)}
     known |= set(others_lack(lonely, None))
-    known |= set(others_lack(config_from({"privacy": {"mode": "record", "epsilon": 1}}), None))
+    for mode in ("record", "client"):
+        known |= set(others_lack(config_from({"privacy": {"mode": mode, "epsilon": 1}}), None))
 
     assert known == words
