@@ -56,7 +56,9 @@ def row_and_counts() -> tuple[int, dict[int, Counts]]:
         rows = windows.training(at).of(np.array([me]))[0]
         if where in rows:
             counts[at] = np.bincount(windows.labels(rows[rows != where]), minlength=4)
-    alike = np.abs(small_trace().x - windows.gather(np.array([where]))[0]).sum(axis=1)
+    features = small_trace().x
+    assert features is not None
+    alike = np.abs(features - windows.gather(np.array([where]))[0]).sum(axis=1)
     return int(np.argmin(alike)), counts
 
 
