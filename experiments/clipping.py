@@ -1,10 +1,14 @@
 """Shortening changes that are longer than usual: what it costs where all are honest, and what it saves where not.
 
     python experiments/clipping.py [--seeds 5] [--factors 1 2 3] [--jobs 2]
+    python experiments/clipping.py --direction [--seeds 5] [--first-seed 111] [--jobs 2]
 
 Digits and Fashion-MNIST in places and with label buckets, 60 clients, 60 rounds; final accuracy with clipping less that
 without, paired by seed, in points with 95 % intervals, for the mean and for ``auto``. Then 20 % of the clients send
 reversed or tenfold updates (digits in places): accuracy of honest clients by aggregator, without and with clipping.
+
+``--direction``: what leaving out clients would do whose updates point against those of their cluster, on digits with
+and without reversed updates; beside leaving out the liars themselves, which no server knows.
 """
 
 import argparse
@@ -12,15 +16,23 @@ import json
 import os
 import sys
 import tempfile
+from collections import defaultdict
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
 from statistics import mean, stdev
+from unittest.mock import patch
+
+import numpy as np
 
 from experiments.lying import honest_accuracy, print_table
 from fielding import run
 from fielding._typing import Json
 from fielding.config.reader import config_from
+from fielding.federation.clients import Updates
+from fielding.federation.cluster_models import ClusterModels
 from fielding.records.run_folder import CLIENTS
 from fielding.simulation.attacks import draw_liars
 from fielding.traces.sources import deal_samples
@@ -32,6 +44,8 @@ SHARE = 0.2
 T_975 = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 8: 2.36, 10: 2.26}  # of Student's t, by number of seeds
 
 Job = tuple[str, str, str, str, str, float, int]  # data, scenario, preset, aggregator, spoil, clip, seed
+DIRECTIONS = ("all count", "contrary ones left out", "liars left out")
+N_MET, LAST_MET = 3, 12  # a client is judged by as many of its updates at least, and by the last of them
 
 
 def accuracy_of(job: Job) -> float:
@@ -59,6 +73,55 @@ def accuracy_of(job: Job) -> float:
     return mean(honest_accuracy(test, honest) for test in tests[-5:])
 
 
+def learn_without(left_out: str, liars: np.ndarray) -> Callable[[ClusterModels, Updates], None]:
+    """Return how models learn if some answers are left out before they are combined.
+
+    A contrary client is one whose updates had, in the mean, a negative cosine with the sum of the others' (those that
+    were not contrary themselves) of their cluster and round, each taken with the same length.
+    """
+    learn, met = ClusterModels.learn, defaultdict[int, list[float]](list)
+
+    def is_contrary(client: int) -> bool:
+        return len(met[client]) >= N_MET and mean(met[client][-LAST_MET:]) < 0.0
+
+    def keep(models: ClusterModels, updates: Updates) -> np.ndarray:
+        if left_out != DIRECTIONS[1]:
+            return ~liars[updates.clients] if left_out == DIRECTIONS[2] else np.ones(updates.start.size, dtype=np.bool_)
+        clients = updates.clients.tolist()
+        for row in np.unique(updates.start).tolist():
+            at = np.flatnonzero(updates.start == row)
+            part = slice(0, updates.n_parameters)
+            changes = updates.models[at, part].astype(np.float64) - models.models[row, part]
+            changes /= np.maximum(np.linalg.norm(changes, axis=1, keepdims=True), 1e-12)
+            good = np.array([not is_contrary(clients[one]) for one in at])
+            for one, change in enumerate(changes):
+                others = good & (np.arange(at.size) != one)
+                total = changes[others].sum(axis=0)
+                if others.sum() >= 2:
+                    met[clients[at[one]]].append(float(change @ total / max(np.linalg.norm(total), 1e-12)))
+        return np.array([not is_contrary(client) for client in clients])
+
+    def learn_some(models: ClusterModels, updates: Updates) -> None:
+        kept = keep(models, updates)
+        if kept.any():
+            rows = {
+                one.name: value[kept]
+                for one in fields(updates)
+                if isinstance(value := getattr(updates, one.name), np.ndarray) and len(value) == kept.size
+            }
+            learn(models, replace(updates, **rows))
+
+    return learn_some
+
+
+def accuracy_without(job: tuple[str, str, str, int]) -> float:
+    """Return the accuracy of honest clients if some answers are left out."""
+    left_out, scenario, spoil, seed = job
+    liars = draw_liars(tuple(range(60)), SHARE if spoil != "none" else 0.0, seed=seed)
+    with patch.object(ClusterModels, "learn", learn_without(left_out, liars)):
+        return accuracy_of(("digits", scenario, "", "mean", spoil, 3.0, seed))
+
+
 def interval(differences: list[float]) -> str:
     """Return mean and 95 % interval of paired differences, in points."""
     half = T_975[len(differences)] * stdev(differences) / len(differences) ** 0.5
@@ -71,8 +134,24 @@ def main() -> int:
     parser.add_argument("--first-seed", type=int, default=21)
     parser.add_argument("--factors", type=float, nargs="+", default=[1.0, 2.0, 3.0], help="times the usual length")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
+    parser.add_argument("--direction", action="store_true", help="leave out clients whose updates point elsewhere")
     options = parser.parse_args()
     seeds = range(options.first_seed, options.first_seed + options.seeds)
+    if options.direction:
+        rows = [["answers", "places", "label buckets", "places, a fifth reversed"]]
+        with ProcessPoolExecutor(options.jobs) as pool:
+            clean = {
+                scenario: list(pool.map(accuracy_without, [(DIRECTIONS[0], scenario, "none", seed) for seed in seeds]))
+                for scenario in ("places", "label-buckets")
+            }
+            for left_out in DIRECTIONS:
+                cells = []
+                for scenario, spoil in (("places", "none"), ("label-buckets", "none"), ("places", "sign-flip")):
+                    reached = pool.map(accuracy_without, [(left_out, scenario, spoil, seed) for seed in seeds])
+                    cells.append(interval([one - other for one, other in zip(reached, clean[scenario], strict=True)]))
+                rows.append([left_out, *cells])
+        print_table("less accuracy than where nobody lies and all count, points", rows)
+        return 0
     with ProcessPoolExecutor(options.jobs) as pool:
         rows = [["data", "clip", "mean: difference", "auto: difference"]]
         for data, scenario in DATA:

@@ -2,6 +2,7 @@
 
     python experiments/lying.py [--seeds 3] [--participants 20] [--robust] [--alpha 5] [--jobs 2] [--quick]
     python experiments/lying.py --matrix [--seeds 2] [--first-seed 1] [--jobs 2]
+    python experiments/lying.py --auto --alpha 5 [--seeds 1] [--first-seed 12] [--shares 0.03 0.2] [--jobs 2]
 
 Fielding on digits whose clients move between four places; some clients report lies and train honestly. Everything is
 measured on the clients that do not lie: how well their clusters agree with their places (adjusted Rand index, mean over
@@ -12,6 +13,9 @@ for each metric, with the accuracy of one global model, which hears no lies; the
 ``--matrix`` trains nothing: reports go straight to the coordinator, up to ten clusters, by the published rules and with
 ``coordinator.robust``, for every lie, share and metric, and for places that lie far apart, near and nearer (alpha 0.5,
 5, 20; 300 samples of each client every 20 rounds, of which a fifth moves).
+
+``--auto``: whole runs of ``preset = "auto"``, 60 clients, 24 participants, 40 rounds, with the worst lies: agreement,
+share of honest clients in a cluster where most honest ones are from their place, and what honest clients are served.
 """
 
 import argparse
@@ -48,6 +52,7 @@ SHARES = (0.1, 0.2, 0.3)
 N_ROUNDS, QUICK_ROUNDS = 100, 20
 PARTICIPANTS = 20
 MATRIX_METRICS, ALPHAS = ("l1", "hellinger", "l2"), (5.0, 20.0, 0.5)
+AUTO_LIES = ("collude", "one-hot", "permute")
 MATRIX_SHARES = (0.03, 0.05, 0.1, 0.2, 0.3)
 
 
@@ -68,14 +73,16 @@ class Case:
     participants: int = PARTICIPANTS
     robust: bool = False
     alpha: float | None = None
+    clients: int = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a run came to, for its honest clients."""
+    """What a run came to, for its honest clients; ``accuracy``: as they are served, where there are experts."""
 
     case: Case
     ari: float
+    among_own: float
     accuracy: float
     n_reclusterings: int
 
@@ -83,24 +90,23 @@ class Outcome:
 def config_of(case: Case) -> Config:
     """Return the config of a run; that of an honest one has no key about lies."""
     lies: dict[str, Json] = {"liars": case.share, "lie": case.kind} if case.share else {}
-    places: dict[str, Json] = {"name": "digits", "scenario": "places", "clients": 100}
+    places: dict[str, Json] = {"name": "digits", "scenario": "places", "clients": case.clients}
     if case.alpha is None:
         places |= {"samples": 50, "gap": 10, "window": 10}
     else:
         places |= {"samples": 300, "gap": 20, "window": 20, "alpha": case.alpha, "share": 0.2}
-    return config_from(
-        {
-            "preset": "paper",
-            "seed": case.seed,
-            "rounds": case.rounds,
-            "workers": 1,
-            "trace": {**places, **lies},
-            "method": {"name": case.method},
-            "training": {"participants": case.participants},
-            "coordinator": {"metric": case.metric, "robust": case.robust},
-            "evaluation": {"every": 5},
-        }
-    )
+    table: dict[str, Json] = {
+        "seed": case.seed,
+        "rounds": case.rounds,
+        "workers": 1,
+        "trace": {**places, **lies},
+        "training": {"participants": case.participants},
+        "evaluation": {"every": 5},
+    }
+    if case.method == "auto":
+        return config_from({**table, "preset": "auto"})
+    rules: dict[str, Json] = {"metric": case.metric, "robust": case.robust}
+    return config_from({**table, "preset": "paper", "method": {"name": case.method}, "coordinator": rules})
 
 
 def report_only(config: Config) -> tuple[float, int]:
@@ -172,6 +178,7 @@ def run_case(case: Case) -> Outcome:
     return Outcome(
         case=case,
         ari=mean(honest_ari(test, windows.concepts(test["round"]), ~liars) for test in late),
+        among_own=mean(honest_share(test, windows.concepts(test["round"]), ~liars) for test in late),
         accuracy=mean(honest_accuracy(test, ~liars) for test in late[-5:]),
         n_reclusterings=sum(bool(row["reclustered"]) for row in result.rounds),
     )
@@ -186,10 +193,20 @@ def honest_ari(test: dict[str, list[int]], places: Codes | None, honest: np.ndar
     return adjusted_rand_index(clusters[kept], places[clients[kept]])
 
 
+def honest_share(test: dict[str, list[int]], places: Codes | None, honest: np.ndarray) -> float:
+    """Return the share of honest clients in whose clusters most honest ones are where they are."""
+    if places is None:
+        raise ValueError("nobody knows the true groups of these data")
+    clients, clusters = np.array(test["client"]), np.array(test["cluster"])
+    kept = honest[clients]
+    n_own = sum(np.bincount(places[clients[kept & (clusters == one)]]).max() for one in np.unique(clusters[kept]))
+    return float(n_own / kept.sum())
+
+
 def honest_accuracy(test: dict[str, list[int]], honest: np.ndarray) -> float:
-    """Return the mean over honest clients of the share of their test samples that are right."""
+    """Return the mean over honest clients of the share of their test samples that are right, as they are served."""
     kept = honest[np.array(test["client"])] & (np.array(test["n_test"]) > 0)
-    return float((np.array(test["correct"])[kept] / np.array(test["n_test"])[kept]).mean())
+    return float((np.array(test.get("served", test["correct"]))[kept] / np.array(test["n_test"])[kept]).mean())
 
 
 def cases(
@@ -241,6 +258,21 @@ def figures(outcomes: Sequence[Outcome], like: Case) -> tuple[str, str, str]:
     )
 
 
+def print_auto(cases: Sequence[Case], shares: Sequence[float], jobs: int) -> None:
+    with ProcessPoolExecutor(jobs) as pool:
+        outcomes = list(pool.map(run_case, cases))
+
+    def cell(method: str, kind: str, share: float) -> str:
+        wanted = (method, kind, share)
+        mine = [one for one in outcomes if (one.case.method, one.case.kind, one.case.share) == wanted]
+        return ", ".join(f"{mean(getattr(one, name) for one in mine):.3f}" for name in ("ari", "among_own", "accuracy"))
+
+    rows = [["liars report", *(f"{share:.0%}" for share in shares)]]
+    rows += [[kind, *(cell("auto", kind, share) for share in shares)] for kind in AUTO_LIES]
+    print_table("auto: honest clients, agreement, share among their own, accuracy as served", rows)
+    print(f"\nWithout liars {cell('auto', 'permute', 0.0)}; one model {cell('global', 'permute', 0.0)}.")
+
+
 def print_table(title: str, rows: Sequence[Sequence[str]]) -> None:
     print(f"\n### {title}\n")
     for at, row in enumerate(rows):
@@ -258,11 +290,22 @@ def main() -> int:
     parser.add_argument("--alpha", type=float, help="how close places lie, such as 5; by default far apart")
     parser.add_argument("--shares", type=float, nargs="+", default=SHARES, help="of clients that lie")
     parser.add_argument("--matrix", action="store_true", help="no training: every lie, share, metric and distance")
+    parser.add_argument("--auto", action="store_true", help="whole runs of auto, with the worst lies")
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="a look whether it works: one seed, one share, 20 rounds")
     options = parser.parse_args()
     if options.matrix:
         print_matrix(options.seeds, options.first_seed, options.jobs)
+        return 0
+    if options.auto:
+        kinds = [("auto", kind, share) for kind, share in product(AUTO_LIES, options.shares)]
+        one = Case(rounds=QUICK_ROUNDS if options.quick else 40, participants=24, clients=60, alpha=options.alpha)
+        chosen = [
+            replace(one, method=method, kind=kind, share=share, seed=seed)
+            for method, kind, share in [("auto", "permute", 0.0), ("global", "permute", 0.0), *kinds]
+            for seed in range(options.first_seed, options.first_seed + options.seeds)
+        ]
+        print_auto(chosen, options.shares, options.jobs)
         return 0
     chosen = cases(
         options.seeds,

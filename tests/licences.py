@@ -54,11 +54,11 @@ def is_allowed(licence: str) -> bool:
 def licence_of(name: str) -> str:
     """Return the licence of an installed package: its SPDX expression, its ``License`` line, or its classifiers."""
     found = distribution(name).metadata
-    told = str(found.get("License") or "").strip().splitlines()
+    told = str(found.json.get("license", "")).strip().splitlines()
     classifiers = [one.split(" :: ")[-1] for one in found.get_all("Classifier", []) if one.startswith("License ::")]
     line = SPDX.get(told[0].strip(), told[0].strip()) if told else ""
     by_classifiers = " AND ".join(sorted({SPDX.get(one, one) for one in classifiers}))
-    return str(found.get("License-Expression") or (line if is_allowed(line) else by_classifiers or line))
+    return str(found.json.get("license_expression") or (line if is_allowed(line) else by_classifiers or line))
 
 
 def pulled_in_by(wanted: Iterable[str]) -> tuple[set[str], set[str]]:

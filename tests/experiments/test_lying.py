@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from experiments.lying import METRICS, Outcome, cases, honest_accuracy, honest_ari, table
+from experiments.lying import METRICS, Outcome, cases, honest_accuracy, honest_ari, honest_share, table
 from fielding.simulation.attacks import LIES
 
 TEST = {
@@ -18,6 +18,8 @@ def test_only_honest_clients_count() -> None:
     assert honest_accuracy(TEST, HONEST) == pytest.approx((0.5 + 0.75 + 0.0) / 3)
     assert honest_ari(TEST, np.array([0, 0, 1, 1, 0], dtype=np.int32), HONEST) == 1.0
     assert honest_ari(TEST, np.array([0, 0, 1, 1, 0], dtype=np.int32), np.ones(5, dtype=np.bool_)) < 1.0
+    assert honest_share(TEST, np.array([0, 1, 1, 1, 1], dtype=np.int32), HONEST) == pytest.approx(2 / 3)
+    assert honest_accuracy({**TEST, "served": [2, 4, 4, 0]}, HONEST) == 1.0
 
 
 def test_every_lie_meets_every_metric_and_is_compared_with_honesty_and_one_model() -> None:
@@ -30,7 +32,7 @@ def test_every_lie_meets_every_metric_and_is_compared_with_honesty_and_one_model
 
 def test_the_table_has_means_over_seeds_and_the_lowest_agreement() -> None:
     outcomes = [
-        Outcome(case=case, ari=0.5 * case.seed, accuracy=case.share, n_reclusterings=case.seed)
+        Outcome(case=case, ari=0.5 * case.seed, among_own=1.0, accuracy=case.share, n_reclusterings=case.seed)
         for case in cases(2, 40, quick=False)
     ]
     rows = {row[0]: row[1:] for row in table(outcomes, METRICS[0])}

@@ -291,9 +291,9 @@ def attempt(case: Case, folder: Path, kind: str, at: int, whole: dict[str, bytes
     return "" if case.results(folder) == whole else "it ended otherwise"
 
 
-def main(root: Path, seed: int, n_faults: int, n_kills: int, n_cuts: int, names: Sequence[str] = ()) -> None:
+def main(root: Path, seed: int, n_faults: int, n_kills: int, n_cuts: int, *, names: Sequence[str] = ()) -> None:
     fork = multiprocessing.get_context("fork")
-    multiprocessing.get_context = lambda _method=None: fork  # type: ignore[method-assign, assignment]  # counted too
+    multiprocessing.get_context = lambda _method=None: fork  # type: ignore[assignment]  # counted too
     rng, problems, counts = random.Random(seed), list[str](), dict[str, int]()
     known = [case for case in cases(root / "starts") if case.name in names or not names]
     calls, whole = dict[str, list[str]](), dict[str, dict[str, bytes]]()
@@ -315,4 +315,4 @@ def main(root: Path, seed: int, n_faults: int, n_kills: int, n_cuts: int, names:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).resolve(), *map(int, sys.argv[2:6]), sys.argv[6:])
+    main(Path(sys.argv[1]).resolve(), *map(int, sys.argv[2:6]), names=sys.argv[6:])

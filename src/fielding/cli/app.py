@@ -81,11 +81,11 @@ def run_app(commands: typer.Typer = app) -> None:
     """Run a command line; every expected failure is one line on standard error, and so is what will change."""
     show = warnings.showwarning
 
-    def note_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
+    def note_warning(message: Warning | str, category: type[Warning], *args: Any, **named: Any) -> None:
         if issubclass(category, FutureWarning):
             note_down(str(message))
         else:
-            show(message, category, *place)
+            show(message, category, *args, **named)
 
     try:
         with warnings.catch_warnings():
