@@ -40,7 +40,7 @@ class ChaoticProxy:
         self._door = socket.create_server((LOOPBACK, 0))
         self._door.settimeout(_POLL_S)
         self.port: int = self._door.getsockname()[1]
-        self._threads = [threading.Thread(target=self._listen)]
+        self._threads = [threading.Thread(target=self._listen, daemon=True)]
 
     def __enter__(self) -> Self:
         self._threads[0].start()
@@ -61,7 +61,7 @@ class ChaoticProxy:
             except TimeoutError:
                 continue
             self._threads = [self._threads[0], *(one for one in self._threads[1:] if one.is_alive())]
-            self._threads.append(threading.Thread(target=self._pass_on, args=[client]))
+            self._threads.append(threading.Thread(target=self._pass_on, args=[client], daemon=True))
             self._threads[-1].start()
 
     def _happens(self, what: str) -> bool:

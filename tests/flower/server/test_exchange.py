@@ -357,3 +357,19 @@ def test_whatever_happens_a_round_takes_one_push_and_no_more_than_its_deadline(
 
 def _asked(wire: SimulatedWire, pushes: int) -> set[int]:
     return {address for push in wire.pushes[pushes:] for address, _ in push}
+
+
+def test_nodes_whose_answers_are_long_due_are_asked_again_where_there_are_no_others_and_heard_if_they_answer() -> None:
+    exchange, wire, clock = exchange_with(2)
+    wire.delays = {1: 25.0, 2: NEVER}
+    exchange.send([train(1), train(2)])
+    exchange.forgive()
+    just_due = exchange.owing()
+    clock.sleep(10.0)
+
+    exchange.forgive()
+
+    assert [sorted(just_due), sorted(exchange.owing())] == [[1, 2], []]
+    clock.sleep(5.0)
+    exchange.gather(2, within_s=1.0)
+    assert [late.address for late in exchange.take_late()] == [1]

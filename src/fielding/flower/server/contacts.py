@@ -356,6 +356,7 @@ class Contacts:
             self._is_new, self._is_first = False, False
         while not self.exchange.gather(1, within_s=_TELL_S):  # an outage must not end a run that has begun
             _LOG.warning("no node is there, or all still owe an answer: the run waits until one is free")
+            self.exchange.forgive()
         # If all that could train are busy, the round waits for one of them: else it would be spent on questions alone.
         deadline_s = self.exchange.patience.deadline_s
         if any(self._can_train(node) for node in self.exchange.look()):

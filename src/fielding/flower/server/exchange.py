@@ -392,6 +392,13 @@ class Exchange:
                 return free
             self._sleep(min(NODE_POLL_S, left))
 
+    def forgive(self) -> None:
+        """Let nodes be asked again whose answers were due a deadline ago: these may be lost, but count if they come."""
+        since = self._clock() - self.patience.deadline_s
+        for ticket, debt in self._debts.items():
+            if debt.due <= since:
+                self._debts[ticket] = replace(debt, is_awaited=False)
+
     def send(self, tasks: Sequence[Task], wanted: Mapping[int, int] | None = None) -> tuple[tuple[Settled, ...], float]:
         """Push all orders at once, and wait for answers; orders that nobody waits for follow if they are the more.
 
