@@ -24,11 +24,10 @@ PRELOADED = (
     "fielding.simulation",
     "plotly.graph_objects",
     "rich.markdown",
-    "sklearn.datasets",
     "sklearn.metrics",
     "typer.rich_utils",
 )
-"""What most commands import sooner or later."""
+"""What most commands import sooner or later, and that starts no thread: a fork of a process with threads may hang."""
 
 
 def fielding(

@@ -84,6 +84,16 @@ def test_a_client_whose_number_of_samples_is_not_known_stays_and_a_new_one_joins
     assert clear.tolist() == [False, True, True]
 
 
+def test_near_centers_make_noise_matter_less() -> None:
+    # Margins 0.08 and 0.056 against 1.645 * 2 * sqrt(0.01 / 40 + 8 * 0.02 / 40**2) = 0.0616.
+    centers, told = np.array([[0.55, 0.45], [0.45, 0.55]]), Points(np.array([[0.3, 0.7], [0.36, 0.64]]))
+    old, new = np.array([0, 0], dtype=np.int32), np.array([1, 1], dtype=np.int32)
+
+    clear = clear_moves(told, centers, old, new, n_samples=np.array([40, 40], dtype=np.int32), noise_variance=8.0)
+
+    assert clear.tolist() == [True, False]
+
+
 def test_groups_are_found_by_roots_where_plain_shares_drown_in_noise() -> None:
     from sklearn.metrics import adjusted_rand_score
 

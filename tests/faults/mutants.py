@@ -1,9 +1,9 @@
 """Change the source in one place at a time, and see whether the tests notice.
 
 Run as ``python -m tests.faults.mutants N SEED RESULTS.jsonl``: a random sample of N mutants of the core. Each is tried
-on a copy of the package: first by the tests that mirror its module or name it; those that are left, by the tests of
-their package and a few that run everything. Results are lines of JSON; what the file holds already is not tried again,
-so that a run that was stopped goes on. Prints how many were killed, and all that survived.
+on a copy of the package: first by the tests that mirror its module; those that are left, by the tests that name it,
+those of its package and a few that run everything. Results are lines of JSON; what the file holds already is not tried
+again, so that a run that was stopped goes on. Prints how many were killed, and all that survived.
 
 A mutant that no test can kill, because what it does is the same, is listed in ``EQUIVALENT`` with the reason.
 """
@@ -37,7 +37,11 @@ BEYOND = (
 """Tests of whole runs and devices, for what the tests of a package let pass."""
 LIMIT_S = 900.0
 """Seconds of a core for one stage; a mutant that takes longer goes round for ever."""
-EQUIVALENT: dict[str, str] = {}
+EQUIVALENT: dict[str, str] = {
+    "fielding/federation/report_budget.py: in `return dict(zip(_NAMES, columns, strict=True))`: True -> False": (
+        "there are as many names as columns, in one line above the other"
+    ),
+}
 """Why no test can tell a mutant from the source, by its name without the line."""
 LIBRARIES = ("msgspec", "numpy", "pytest", "safetensors.numpy", "scipy.optimize", "sklearn.metrics")
 """What is imported once for all mutants; of the package itself nothing is."""
@@ -175,10 +179,12 @@ def tests_of(module: str, stage: int) -> list[Path]:
     folder, stem = Path(module).parent.relative_to("fielding"), Path(module).stem
     dotted = module.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     files = sorted(path for path in TESTS.rglob("test_*.py") if "flower" not in path.parts)
-    near = sorted((TESTS / folder).glob(f"test_*{stem}*.py"))
-    near += [path for path in files if f"{dotted} import" in path.read_text() and path not in near]
-    package = [path for path in sorted((TESTS / folder.parts[0]).rglob("test_*.py")) if path not in near]
-    return [*package, *(TESTS / name for name in BEYOND)] if stage else near
+    naming = [path for path in files if f"{dotted} import" in path.read_text()]
+    near = sorted((TESTS / folder).glob(f"test_*{stem}*.py")) or naming
+    package = sorted((TESTS / folder.parts[0]).rglob("test_*.py"))
+    if not stage:
+        return near
+    return [path for path in dict.fromkeys([*naming, *package]) if path not in near] + [TESTS / one for one in BEYOND]
 
 
 def fails(package: Path, tests: Sequence[Path]) -> str:
