@@ -28,7 +28,7 @@ from tests.simulation.run_cases import small_pool
 ROOT = Path(__file__).resolve().parents[2]
 N_BLOCKS, FULL_ROUNDS = 20, 10_000
 WARM_UP = 0.25  # share of the blocks before which nothing is compared
-OPTIONS: dict[str, dict[str, Json]] = {"local": {"budget": 20}}
+OPTIONS: dict[str, dict[str, Json]] = {"local": {"budget": "participants"}}
 """Of methods that train all clients otherwise."""
 
 
