@@ -1,9 +1,9 @@
 """Change the source in one place at a time, and see whether the tests notice.
 
 Run as ``python -m tests.faults.mutants N SEED RESULTS.jsonl``: a random sample of N mutants of the core. Each is tried
-on a copy of the package: first by the tests that mirror its module; those that are left, by the tests that name it,
-those of its package and a few that run everything. Results are lines of JSON; what the file holds already is not tried
-again, so that a run that was stopped goes on. Prints how many were killed, and all that survived.
+on a copy of the package: first by its examples and the tests that mirror it; those that are left, by the tests that
+name it, those of its package and a few that run everything. Results are lines of JSON; what the file holds already is
+not tried again, so that a run that was stopped goes on. Prints how many were killed, and all that survived.
 
 A mutant that no test can kill, because what it does is the same, is listed in ``EQUIVALENT`` with the reason.
 """
@@ -178,7 +178,7 @@ def tests_of(module: str, stage: int) -> list[Path]:
     """Return the tests that may notice a change of a module: those nearby in stage 0, all others in stage 1."""
     folder, stem = Path(module).parent.relative_to("fielding"), Path(module).stem
     dotted = module.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    files = sorted(path for path in TESTS.rglob("test_*.py") if "flower" not in path.parts)
+    files = sorted(path for path in TESTS.rglob("test_*.py") if path.parent.name != "flower")  # no real processes
     naming = [path for path in files if f"{dotted} import" in path.read_text()]
     near = sorted((TESTS / folder).glob(f"test_*{stem}*.py")) or naming
     package = sorted((TESTS / folder.parts[0]).rglob("test_*.py"))
@@ -239,8 +239,7 @@ def try_mutant(module: str, number: int, stage: int, copies: Path) -> Result:
     before = path.read_text()
     path.write_text(source)
     try:
-        tests = tests_of(module, stage)
-        killer = fails(copies / "fielding", tests) if tests else ""
+        killer = fails(copies / "fielding", [*([] if stage else [path]), *tests_of(module, stage)])
     finally:
         path.write_text(before)
     seconds = round(time.monotonic() - begun, 1)
