@@ -49,7 +49,7 @@ def test_parts_fit_together(name: str, kind: str) -> None:
     for column, dtype in (
         (schedule.client, np.int32),
         (schedule.interval, np.int32),
-        (schedule.sample, np.int64),
+        (schedule.sample, np.int32),
         (schedule.y, np.int32),
         (schedule.look, np.int16),
     ):

@@ -120,10 +120,10 @@ def script_of(rounds: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sent:
-    """An order that was taken, and with which push."""
+    """An order that was taken, and in which exchange."""
 
     ticket: str
-    push: int
+    exchange: int
     address: int
     order: Order
 
@@ -154,8 +154,8 @@ class ChaoticNetwork:
         self.happened: Counter[str] = Counter()
         self.on_step: Callable[[], None] = lambda: None
         self.pushed: list[Sent] = []  # by the server that runs now
-        self.delivered: set[str] = set()  # tickets whose replies it got before it pushed again
-        self._n_pushes, self._n_tickets, self._n_events = 0, 0, 0
+        self.delivered: set[str] = set()  # tickets whose replies it got in the exchange in which it asked
+        self.n_exchanges, self._n_pushes, self._n_tickets, self._n_events = 0, 0, 0, 0
         self._coming: list[tuple[float, int, Callable[[], object]]] = []
         self._arrived: dict[str, tuple[Answer, int]] = {}
         self._lives = dict.fromkeys(self.devices, 0)
@@ -188,7 +188,7 @@ class ChaoticNetwork:
             posted.append((ticket, n_bytes(records)))
             if ticket is None:
                 continue
-            self.pushed.append(Sent(ticket=ticket, push=self._n_pushes, address=address, order=order))
+            self.pushed.append(Sent(ticket=ticket, exchange=self.n_exchanges, address=address, order=order))
             received = order_from(records, order.verb)
             for _ in range(1 + self._happens("doubled")):
                 if not self._happens("request_lost"):
@@ -203,7 +203,7 @@ class ChaoticNetwork:
         self._pass_time()
         self.on_step()
         for one in reversed(self.pushed):
-            if one.push != self._n_pushes:
+            if one.exchange != self.n_exchanges:
                 break
             answer, _ = self._arrived.get(one.ticket, (None, 0))
             if one.ticket in asked and answer is not None and not isinstance(answer, Refusal):
@@ -344,11 +344,12 @@ def client_id(number: int) -> str:
 class TimedExchange(Exchange):
     """Takes note of how long the longest exchange took."""
 
-    def __init__(self, longest: list[float], clock: Clock, *words: Any) -> None:
-        super().__init__(*words, clock=clock, sleep=clock.sleep)
-        self._longest = longest
+    def __init__(self, longest: list[float], network: ChaoticNetwork, *words: Any) -> None:
+        super().__init__(*words, clock=network.clock, sleep=network.clock.sleep)
+        self._longest, self._network = longest, network
 
     def send(self, *words: Any) -> tuple[tuple[Settled, ...], float]:
+        self._network.n_exchanges += 1
         settled, seconds = super().send(*words)
         self._longest[0] = max(self._longest[0], seconds)
         return settled, seconds
@@ -367,7 +368,7 @@ def run_chaos(
     kills = sorted(network.draw.sample(range(1, rounds), n_restarts)) if n_restarts else []
     n_done, longest = 0, [0.0]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(server, "Exchange", partial(TimedExchange, longest, network.clock))
+        patch.setattr(server, "Exchange", partial(TimedExchange, longest, network))
         while True:
             step = _doom(network, audit.sent, kills[n_done]) if n_done < len(kills) else lambda: None
             network.on_step = step
@@ -426,10 +427,10 @@ class Audit:
         self.check()
         now = int(str(row["round"]))
         orders = [one for one in self._network.pushed if isinstance(one.order, TrainOrder)]
-        last = max((one.push for one in orders if one.order.round_index == now), default=-1)
+        last = max((one.exchange for one in orders if one.order.round_index == now), default=-1)
         self.sent[now] = {}
         for one in orders:
-            if one.push == last and isinstance(one.order, TrainOrder):
+            if one.exchange == last and isinstance(one.order, TrainOrder):
                 model, client = one.order.plan.models[0].tobytes(), one.address - FIRST_ADDRESS
                 self.sent[now][client] = (model, one.ticket in self._network.delivered)
         self._n_participants[now] = int(str(row["n_participants"]))
