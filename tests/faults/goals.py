@@ -65,15 +65,15 @@ class Goal:
 
 def table(goals: "tuple[Goal, ...]") -> str:
     """Return the table of the page."""
-    rows = ["| | what happens, and what must be true | reached | date, commit | where |", "|---|---|---|---|---|"]
+    rows = ["| | what happens, and what must be true | reached | where |", "|---|---|---|---|"]
     for goal in goals:
         result = goal.result()
         if result is None:
-            reached, when = "always" if goal.measure is None else "a sample, always", ""
+            reached = "always" if goal.measure is None else "sampled"
         else:
-            reached = result.reached if result.is_met else f"**short**: {result.reached}"
-            when = f"{result.date}, {result.commit}"
-        rows.append(f"| {goal.number} | {goal.what} | {reached} | {when} | {goal.where} |")
+            reached = "" if result.is_met else "**short**: "
+            reached += f"{result.reached} ({result.date}, {result.commit})"
+        rows.append(f"| {goal.number} | {goal.what} | {reached} | {goal.where} |")
     return "\n".join(rows) + "\n"
 
 
