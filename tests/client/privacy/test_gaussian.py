@@ -9,6 +9,7 @@ import pytest
 from fielding.client.privacy.gaussian import MOST_SIGMA, DiscreteGaussian, best_order, epsilon_of, rho_of
 from fielding.client.privacy.geometric import repeatable_words, secret_words
 from fielding.errors import OptionError
+from tests.client.privacy.reference import Case, known_epsilons
 
 DP_ACCOUNTING = {  # sigma, releases, delta: RdpAccountant of dp-accounting 0.6.0 at the order of best_order
     (0.7, 1, 1e-5): 7.162095177978125,
@@ -57,19 +58,17 @@ def test_epsilon_is_that_of_dp_accounting(sigma: float, n: int, delta: float) ->
     assert epsilon_of(n / (2 * sigma**2), delta) == pytest.approx(DP_ACCOUNTING[sigma, n, delta], abs=1e-6)
 
 
-@pytest.mark.parametrize(("sigma", "n", "delta"), DP_ACCOUNTING)
-def test_epsilon_is_that_of_the_installed_dp_accounting(sigma: float, n: int, delta: float) -> None:
-    dp = pytest.importorskip("dp_accounting", reason="the extra privacy is not installed")
-    rdp = pytest.importorskip("dp_accounting.rdp", reason="the extra privacy is not installed")
+def test_epsilon_is_that_of_the_installed_dp_accounting() -> None:
+    at_best: list[Case] = [
+        (1.0, sigma, n, (best_order(n / (2 * sigma**2), delta),), delta) for sigma, n, delta in DP_ACCOUNTING
+    ]
+    usual: list[Case] = [(1.0, sigma, n, None, delta) for sigma, n, delta in DP_ACCOUNTING]
+    known = known_epsilons([*at_best, *usual])
 
-    rho = n / (2 * sigma**2)
-    at_best, usual = rdp.RdpAccountant(orders=[best_order(rho, delta)]), rdp.RdpAccountant()
-    for accountant in (at_best, usual):
-        accountant.compose(dp.GaussianDpEvent(sigma), n)
-
-    assert epsilon_of(rho, delta) == pytest.approx(at_best.get_epsilon(delta), abs=1e-6)
-    assert epsilon_of(rho, delta) <= usual.get_epsilon(delta) + 1e-9  # whose orders are few
-    assert epsilon_of(rho, delta) >= dp.get_epsilon_gaussian(sigma / sqrt(n), delta)  # exact, of continuous noise
+    for best, few in zip(at_best, usual, strict=True):
+        own = epsilon_of(best[2] / (2 * best[1] ** 2), best[4])
+        assert own == pytest.approx(known[best][0], abs=1e-6)
+        assert known[best][1] <= own <= known[few][0] + 1e-9, "the exact one is of continuous noise; its orders are few"
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.01, 1e-5), (1.0, 1e-6), (8.0, 1e-5), (1000.0, 1e-9)])
