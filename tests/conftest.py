@@ -1,5 +1,6 @@
 """What all tests share: property-test profiles, the data folder, a browser, and no silent skips in CI."""
 
+import gc
 import os
 import shutil
 from collections.abc import Generator, Iterator
@@ -33,6 +34,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(DoctestNames(), "doctest-names")
     if os.environ.get("FIELDING_FAIL_ON_SKIP", "0") not in ("", "0"):
         config.pluginmanager.register(SkipsFail(), "skips-fail")
+
+
+def pytest_collection_finish() -> None:
+    """Set aside all that tests and imports made: else the garbage collector goes over it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 class DoctestNames:
