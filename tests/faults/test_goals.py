@@ -30,8 +30,8 @@ def test_a_result_that_is_short_is_marked(monkeypatch: pytest.MonkeyPatch, tmp_p
     untried = table((goal,)).splitlines()[-1]
     goal.keep(Result(reached="3 of 4", is_met=False, date="d", commit="c"))
 
-    assert untried == "| R99 | rain | always |  | outside |"
-    assert table((goal,)).splitlines()[-1] == "| R99 | rain | **short**: 3 of 4 | d, c | outside |"
+    assert untried == "| R99 | rain | always | outside |"
+    assert table((goal,)).splitlines()[-1] == "| R99 | rain | **short**: 3 of 4 (d, c) | outside |"
 
 
 def test_a_run_killed_at_random_moments_ends_as_one_never_disturbed() -> None:

@@ -203,5 +203,5 @@ def test_private_reports_count_rounds() -> None:
     private: dict[str, Json] = {"mode": "record", "epsilon": 1.0}
     config = config_from({"trace": {"name": "zephyr", "window": "2d"}, "privacy": private})
 
-    with pytest.raises(OptionError, match="private reports are counted per window of rounds"):
+    with pytest.raises(OptionError, match="what is private is counted by rounds"):
         check_config(config)

@@ -7,12 +7,19 @@ import pytest
 
 from fielding.training.numpy_models import Dense
 from fielding.training.numpy_trainer import NumpyTrainer
-from fielding.training.trainer import LocalWork, TrainingPath, path_from
+from fielding.training.trainer import LocalWork, PrivateSteps, TrainingPath, path_from
 from tests.training.jobs import samples, some_contrast, with_all_asked, work_of
 
 TRAINER = NumpyTrainer(Dense(n_inputs=3, n_hidden=2, n_classes=2))
 PLAIN = work_of(TRAINER, samples((3,), 2), size=(5, 2, 4))
-WORK = with_all_asked(PLAIN, TRAINER.layout, n_classes=2)
+PRIVATE = PrivateSteps(
+    is_drawn=np.arange(5 * 2 * 4).reshape(5, 2, 4) % 3 > 0,
+    clip=1.0,
+    noise=1.0,
+    batch=np.arange(1.0, 6.0),
+    normals=[np.zeros] * 5,
+)
+WORK = replace(with_all_asked(PLAIN, TRAINER.layout, n_classes=2), private=PRIVATE)
 
 
 def rows_of(work: LocalWork) -> list[np.ndarray]:
@@ -22,9 +29,10 @@ def rows_of(work: LocalWork) -> list[np.ndarray]:
     assert work.contrast is not None
     assert work.offsets is not None
     assert work.mixes is not None
+    assert work.private is not None
     contrast = work.contrast
     rows: list[np.ndarray] = [work.start, work.draws, work.rate_factors, work.pull.row, work.offsets, work.mixes]
-    return [*rows, contrast.previous, contrast.has_previous]
+    return [*rows, contrast.previous, contrast.has_previous, work.private.is_drawn, work.private.batch]
 
 
 def shared_of(work: LocalWork) -> list[object]:

@@ -73,9 +73,9 @@ def test_a_run_that_failed_by_itself_is_not_begun_again() -> None:
 
 
 def test_the_settings_of_an_app_are_those_that_the_server_knows() -> None:
-    table = FLOWER[FLOWER.index("| key | default | meaning |") :].partition("\n\n")[0]
+    listed = FLOWER[FLOWER.index("- `out`:") :].partition("\n\n")[0]
 
-    assert sorted(re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE)) == sorted(KEYS)
+    assert sorted(re.findall(r"^- `([\w-]+)`", listed, re.MULTILINE)) == sorted(KEYS)
 
 
 @needs_flower

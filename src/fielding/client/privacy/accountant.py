@@ -50,7 +50,7 @@ def epsilon_of(divergence: Vector, delta: float) -> float:
     Examples
     --------
     >>> round(epsilon_of(divergences(1.0, 4.0), 1e-5), 3)
-    1.026
+    1.013
     """
     least = inf
     for order, found in zip(ORDERS, divergence.tolist(), strict=True):
