@@ -202,7 +202,7 @@ GOALS = (
     Goal(
         number="R8",
         what="1,000,000 malformed reports: each refused, no state changed",
-        where="`coordinator/test_malformed.py` (100,000)",
+        where="`coordinator/test_malformed.py`",
         measure=refuse_malformed,
     ),
     Goal(
@@ -226,6 +226,7 @@ GOALS = (
         number="R12",
         what="flip-flopping reports: no forced re-clustering in 1,000 events",
         where="`coordinator/test_flip_flop.py`",
+        measure=tested("1,000 events", "tests/coordinator/test_flip_flop.py"),
     ),
     Goal(
         number="R13",
@@ -264,6 +265,7 @@ GOALS = (
         number="R18",
         what="10,000 random streams: fast code equals a slow transcription of the method",
         where="`coordinator/test_oracle.py`",
+        measure=tested("10,000 streams", "tests/coordinator/test_oracle.py"),
     ),
     Goal(
         number="R19",
