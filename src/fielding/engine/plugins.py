@@ -23,8 +23,8 @@ from fielding.coordinator.policy import Policy, trigger_named
 from fielding.distance import Kind
 from fielding.errors import CheckpointError, InputError, OptionError, echo
 from fielding.federation.aggregation import aggregator_named
+from fielding.federation.dp_fedavg import DpFedAvg
 from fielding.federation.pace import pace_named
-from fielding.federation.private_sums import PrivateSums
 from fielding.federation.report_budget import ReportBudget
 from fielding.federation.selection import Selection, selector_named
 from fielding.methods import Method, MethodKind, MethodSetting, Parts, kind_named, method_named
@@ -286,17 +286,17 @@ def private_sums_of(
     *,
     words: Callable[[int, int], RandomWords],
     is_repeatable: bool,
-) -> PrivateSums | None:
+) -> DpFedAvg | None:
     """Return the noise that the server adds to what models learn of clients; None if it adds none.
 
-    ``ledger``: the file of the budget; ``words``, ``is_repeatable``: as in :class:`PrivateSums` and
+    ``ledger``: the file of the budget; ``words``, ``is_repeatable``: as in :class:`DpFedAvg` and
     :class:`PrivacyLedger`.
     """
     rule = private_training_of(config)
     if rule is None or config.privacy.training != CLIENT:
         return None
     budget = PrivacyLedger(ledger, rule.rule(MODELS), is_repeatable=is_repeatable)
-    return PrivateSums(rule=rule, ledger=budget, words=words, n_parameters=n_parameters)
+    return DpFedAvg(rule=rule, ledger=budget, words=words, n_parameters=n_parameters)
 
 
 def sums_of(config: Config) -> tuple[SumRule, SumSchedule] | None:
@@ -358,6 +358,17 @@ def noise_variance_of(config: Config, report_rule: ReportRule) -> float:
     if rule.noise_multiplier:
         return (SENSITIVITY * rule.noise_multiplier) ** 2
     return rule.noise_variance(unit_of(report_rule.representation))
+
+
+def report_policy(config: Config, report_rule: ReportRule) -> Policy:
+    """Return the rules of the coordinator for what clients report by a rule."""
+    return policy_of(
+        config,
+        kind=report_rule.kind,
+        metric=report_rule.metric,
+        noise_variance=noise_variance_of(config, report_rule),
+        has_shares=not is_summed(report_rule.representation),
+    )
 
 
 def policy_of(

@@ -12,10 +12,10 @@ from fielding.federation.aggregation import Aggregator, Uploads
 from fielding.federation.aggregation.robust import clip_changes
 from fielding.federation.aggregation.wiener import Wiener
 from fielding.federation.clients import Updates
+from fielding.federation.dp_fedavg import DpFedAvg
 from fielding.federation.models import is_finite, mean_model, mix_models
 from fielding.federation.pace import Pace, PaceStep, Steady
 from fielding.federation.pace.pace import mix_memory
-from fielding.federation.private_sums import PrivateSums
 
 Arrays = dict[str, npt.NDArray[np.generic]]
 _MEMORY, _COMMON, _PACE = "memory/", "common/", "pace/"
@@ -48,7 +48,7 @@ class ClusterModels:
         has_common: bool = False,
         n_classes: int = 0,
         clip: float | None = None,
-        private: PrivateSums | None = None,
+        private: DpFedAvg | None = None,
     ) -> None:
         self._n_classes, self._clip = n_classes, None if private is not None else clip
         self.private, self.expected = private, np.zeros(1)

@@ -14,9 +14,9 @@ from fielding.federation.aggregation import Aggregator, Mean
 from fielding.federation.budget import participant_budget
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays, ClusterModels
+from fielding.federation.dp_fedavg import DpFedAvg
 from fielding.federation.models import mean_by_members
 from fielding.federation.pace import Pace, Steady
-from fielding.federation.private_sums import PrivateSums
 from fielding.federation.selection import Candidates, Selection, Uniform
 from fielding.federation.selection.selector import smallest_draws
 from fielding.rng import Hashes
@@ -40,7 +40,7 @@ class Parts:
     n_shared: int = 0  # how many numbers at the beginning of a model all clusters share; see ClusterModels
     n_classes: int = 0  # 0 if it is not known
     clip: float | None = None  # see ClusterModels
-    private: PrivateSums | None = None  # noise on what models learn of clients; None for none
+    private: DpFedAvg | None = None  # noise on what models learn of clients; None for none
 
     def cluster_models(self, initial: Models, *, has_common: bool = False) -> ClusterModels:
         """Return the models of a method that has no clusters yet; ``has_common``: see :class:`ClusterModels`."""

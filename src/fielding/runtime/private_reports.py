@@ -18,7 +18,7 @@ from fielding.client.representation.representation import Representation
 from fielding.distance import metric_named
 from fielding.errors import CheckpointError
 from fielding.runtime.observe import NOTHING, Arrays, LookingCosts, SampleObserver, Sight
-from fielding.runtime.store import Arriving
+from fielding.runtime.store import Arriving, SampleStore
 from fielding.runtime.train import NoiseOf
 
 NEVER_TOLD = -1  # in place of the number of samples that a client reported
@@ -176,3 +176,13 @@ class PrivateObserver(SampleObserver):
             self._noised, self._n_reported = noised.astype(np.float64), n_reported.astype(np.int64)
         except (KeyError, ValueError, TypeError) as error:
             raise CheckpointError(f"what was saved describes no private reports ({error}); start anew") from None
+
+
+def count_labels(store: SampleStore, clients: Counts, round_index: int) -> Counts:
+    """Return the label counts of the windows of some clients, shape ``(n_clients, n_labels)``."""
+    rows, sizes = store.training(round_index).of(clients)
+    labels, owner = store.labels(rows), np.repeat(np.arange(clients.size), sizes)
+    is_known = labels >= 0
+    place = owner[is_known] * store.n_classes + labels[is_known]
+    counted = np.bincount(place, minlength=clients.size * store.n_classes)
+    return counted.astype(np.int64).reshape(clients.size, store.n_classes)

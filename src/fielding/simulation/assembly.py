@@ -9,7 +9,6 @@ import numpy as np
 
 from fielding._typing import ClientId, Codes, Counts, Features, Json, Models
 from fielding.client.drift import DriftTest
-from fielding.client.privacy.counts import is_summed
 from fielding.client.privacy.geometric import repeatable_words
 from fielding.client.privacy.ledger import PrivacyLedger
 from fielding.client.report_rule import ReportRule
@@ -29,12 +28,11 @@ from fielding.engine.plugins import (
     local_rule,
     method_of,
     mistakes_in,
-    noise_variance_of,
     parts_of,
-    policy_of,
     privacy_of,
     private_sums_of,
     report_budget_of,
+    report_policy,
     run_reports_from,
     serving_of,
     sums_of,
@@ -473,14 +471,7 @@ def _assemble(
     kind, section = kind_of(config), config.coordinator
     report_rule = report_rule_of(section, is_own=is_own_function(section), seed=config.seed)
     private = sums_of(config)
-    noise_variance = noise_variance_of(config, report_rule)
-    policy = policy_of(
-        config,
-        kind=report_rule.kind,
-        metric=report_rule.metric,
-        noise_variance=noise_variance,
-        has_shares=not is_summed(report_rule.representation),
-    )
+    policy = report_policy(config, report_rule)
     lie = lie_of(config, is_histogram=policy.kind == "histogram")
     serving, rule, own_training = serving_of(config), local_rule(config), own_training_of(config)
     metrics = metrics_of(config)

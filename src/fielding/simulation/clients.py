@@ -25,7 +25,7 @@ from fielding.methods.kinds import ReportsFrom
 from fielding.rng import Hashes, client_keys, hashed, stream
 from fielding.runtime.observe import Observer
 from fielding.runtime.own_code import Metric, OwnCompute
-from fielding.runtime.private_sums import count_labels
+from fielding.runtime.private_reports import count_labels
 from fielding.runtime.runtime import ClientRuntime
 from fielding.runtime.serve import Serving
 from fielding.runtime.train import LocalRule, NoiseOf

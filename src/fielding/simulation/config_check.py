@@ -14,10 +14,9 @@ from fielding.engine.plugins import (
     RECORD,
     kind_of,
     mistakes_in,
-    noise_variance_of,
     parts_of,
-    policy_of,
     private_training_of,
+    report_policy,
     serving_of,
     sums_of,
     trainer_of,
@@ -68,14 +67,7 @@ def check_config(config: Config, *, source: Source | None = None) -> None:
     if is_own_function(section):
         imported_function(section.representation, key="coordinator.representation")
     sums_of(config)
-    noise_variance = noise_variance_of(config, report_rule)
-    policy = policy_of(
-        config,
-        kind=report_rule.kind,
-        metric=report_rule.metric,
-        noise_variance=noise_variance,
-        has_shares=not is_summed(report_rule.representation),
-    )
+    policy = report_policy(config, report_rule)
     lie_of(config, is_histogram=policy.kind == "histogram")
     serving_of(config)
     private_training_of(config)

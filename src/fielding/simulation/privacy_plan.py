@@ -27,8 +27,7 @@ from fielding.methods.method import MethodSetting
 from fielding.methods.private_fielding import PrivateFielding
 from fielding.rng import stream
 from fielding.runtime.observe import Sight
-from fielding.runtime.private_reports import PrivateObserver
-from fielding.runtime.private_sums import count_labels
+from fielding.runtime.private_reports import PrivateObserver, count_labels
 from fielding.simulation.assembly import Own, Simulation, assemble, simulated_noise
 from fielding.traces.sliding import SlidingWindows
 

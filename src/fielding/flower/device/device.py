@@ -520,7 +520,7 @@ class Device:
             raise InputError('sums are asked for, but not by privacy.mode = "client"; nothing was answered')
         from fielding.client.privacy.geometric import secret_words
         from fielding.client.privacy.sums import choose_clusters, parts_of, randomise_ids
-        from fielding.runtime.private_sums import count_labels
+        from fielding.runtime.private_reports import count_labels
 
         counts, sets = count_labels(store, ME, order.round_index), order.candidates()
         if any(one.shape[1] != counts.shape[1] for one in sets):

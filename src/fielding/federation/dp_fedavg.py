@@ -23,7 +23,7 @@ MOST_NOISE = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PrivateSums:
+class DpFedAvg:
     """How participants are drawn and their updates summed, so that models tell little of any client.
 
     ``words``: the randomness of a round, by its index, for the draw (0) and for the noise (1); ``n_parameters``: how

@@ -8,7 +8,7 @@ from fielding.errors import OptionError
 from fielding.federation.aggregation import Mean
 from fielding.federation.clients import Updates
 from fielding.federation.cluster_models import ClusterModels
-from fielding.federation.private_sums import MOST_NOISE, PrivateSums
+from fielding.federation.dp_fedavg import MOST_NOISE, DpFedAvg
 
 RULE = PrivateTraining(epsilon=8.0, delta=1e-5, clip=2.0, noise=1e-12, rate=0.5, n_times=3, window=FOREVER)
 N = 6
@@ -18,8 +18,8 @@ def words(round_index: int, purpose: int) -> RandomWords:
     return repeatable_words(np.random.default_rng([round_index, purpose]))
 
 
-def sums(rule: PrivateTraining = RULE, n_parameters: int = N - 1) -> PrivateSums:
-    return PrivateSums(rule=rule, ledger=PrivacyLedger(None, rule.rule(MODELS)), words=words, n_parameters=n_parameters)
+def sums(rule: PrivateTraining = RULE, n_parameters: int = N - 1) -> DpFedAvg:
+    return DpFedAvg(rule=rule, ledger=PrivacyLedger(None, rule.rule(MODELS)), words=words, n_parameters=n_parameters)
 
 
 def updates_of(models: np.ndarray, start: np.ndarray, round_index: int = 0) -> Updates:
