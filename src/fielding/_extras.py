@@ -12,13 +12,14 @@ EXTRAS = {
     "export": "kaleido",
     "flower": "flwr",
     "mlflow": "mlflow",
+    "ray": "ray",
     "tensorboard": "tensorboard",
     "torch": "torch",
     "wandb": "wandb",
     "watch": "starlette",
 }
 """The package that each extra of this distribution brings."""
-TESTED = {"flwr": ("1.41", "1.43")}
+TESTED = {"flwr": ("1.41", "1.43"), "ray": ("2.55", "2.56")}
 """Packages that change what we rely on: from which version on we know them, and from which on no longer."""
 
 

@@ -9,9 +9,10 @@ import typer
 
 from fielding.cli.completion import complete_keys, complete_methods
 from fielding.cli.console import note_down, say, say_json, say_wide_table, tell
-from fielding.cli.options import OUT, JsonOutput, Quiet, StopRequest, stop_on_signal
+from fielding.cli.options import OUT, JsonOutput, On, Quiet, StopRequest, stop_on_signal
 from fielding.cli.run import Overrides, Tracks, as_options, explained
 from fielding.errors import InputError, OptionError, printable
+from fielding.ray_cluster import LOCAL, check_place
 from fielding.records.run_folder import PAGE, SUMMARY
 from fielding.reporting.comparison_tables import named_records
 from fielding.reporting.numbers.paired import estimate_of
@@ -51,7 +52,9 @@ Drop = Annotated[
     list[str] | None,
     typer.Option("--drop", metavar="NAME", help="Take a variant out; its run folders stay. May be repeated."),
 ]
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Runs at a time; all cores by default.")]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", "-j", help="Runs at a time; by default all cores, or all that fit on Ray.")
+]
 WantsPage = Annotated[bool, typer.Option("--page/--no-page", help="Write report.html.")]
 
 
@@ -66,6 +69,7 @@ def compare_command(
     reference: Reference = None,
     drop: Drop = None,
     jobs: Jobs = None,
+    on: On = LOCAL,
     track: Tracks = None,
     page: WantsPage = True,
     as_json: JsonOutput = False,
@@ -84,6 +88,7 @@ def compare_command(
     sys.path.insert(0, str(Path.cwd()))  # for methods and functions of the user's own
     if jobs is not None and jobs < 1:
         raise OptionError(f"--jobs is {jobs}; give at least 1")
+    check_place(on)
     if first_seed < 0:
         raise OptionError(f"--first-seed is {first_seed}; give 0 or more")
     chosen = None
@@ -96,7 +101,7 @@ def compare_command(
             variants = cross_variants(table, names, [parse_axis(one) for one in vary or ()])
         compared_with = None if reference is None else plain_name(reference)
         planned = plan_comparison(table, variants, seeds=chosen, out=out, reference=compared_with, drop=drop or ())
-        compared, stop = run_with_progress(planned, jobs, page=page, quiet=quiet, track=tuple(track or ()))
+        compared, stop = run_with_progress(planned, jobs, page=page, quiet=quiet, track=tuple(track or ()), on=on)
     except InputError as error:
         raise InputError(as_options(str(error))) from None
     if compared is None or not compared.is_ended:
@@ -130,7 +135,13 @@ def say_comparison(compared: "ComparisonResult", *, page: bool, as_json: bool, q
 
 
 def run_with_progress(
-    planned: "PlannedComparison", jobs: int | None, *, page: bool, quiet: bool, track: tuple[str, ...] = ()
+    planned: "PlannedComparison",
+    jobs: int | None,
+    *,
+    page: bool,
+    quiet: bool,
+    track: tuple[str, ...] = (),
+    on: str = LOCAL,
 ) -> tuple["ComparisonResult | None", StopRequest]:
     """Run a comparison with a progress display; None if it was stopped at once."""
     from fielding.comparing.compare import run_comparison
@@ -152,7 +163,7 @@ def run_with_progress(
         also = Following(is_stopped=lambda: stop.received is not None, beside=TrackedBy(track) if track else None)
         with followed(planned, quiet=quiet, also=also) as (following, tally):
             try:
-                compared = run_comparison(planned, n_jobs=jobs, following=following, page=page)
+                compared = run_comparison(planned, n_jobs=jobs, following=following, page=page, on=on)
             except KeyboardInterrupt:
                 compared = None
     for words in tally.repeated():

@@ -95,6 +95,12 @@ Robust = Annotated[
 ]
 Inherit = Annotated[str, typer.Option(help=f"What a new cluster's model is made of: {_names({**INHERIT})}.")]
 Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
+On = Annotated[
+    str,
+    typer.Option(
+        "--on", metavar="WHERE", help="local, ray (this machine's or RAY_ADDRESS's cluster) or ray://HOST:PORT."
+    ),
+]
 JsonOutput = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table.")]
 

@@ -14,8 +14,9 @@ import typer
 from fielding._typing import Json
 from fielding.cli.completion import complete_keys
 from fielding.cli.console import note_down, progress_bar, say, say_json, say_table, tell
-from fielding.cli.options import OUT, JsonOutput, Quiet, StopRequest, stop_on_signal
+from fielding.cli.options import OUT, JsonOutput, On, Quiet, StopRequest, stop_on_signal
 from fielding.errors import InputError, OptionError
+from fielding.ray_cluster import LOCAL, check_place
 from fielding.reporting.charts.experts import expert_words
 from fielding.reporting.formatting import as_time, failure_words, run_table
 
@@ -76,6 +77,7 @@ def run_command(
             "--init-from", help="Begin with the (mean) model of a checkpoint, a run's folder or a .safetensors."
         ),
     ] = None,
+    on: On = LOCAL,
     track: Tracks = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would happen and how long it would take; write nothing.")
@@ -98,6 +100,7 @@ def run_command(
     from fielding.simulation.experiment import Start
     from fielding.tracking import places, trackers_from
 
+    check_place(on)
     sys.path.insert(0, str(Path.cwd()))  # for functions of the user's own, named in the config
     if config.is_dir():
         config, out = _own_config(config, out, resume=resume)
@@ -115,11 +118,11 @@ def run_command(
     with stop_on_signal("round", is_stepping=False) as stop:
         try:
             with _locating(config, changed):
-                result = _run_with_progress(settled, folder, start, stop, trackers, page=page, quiet=quiet)
+                result = _run_with_progress(settled, folder, start, stop, trackers, page=page, quiet=quiet, on=on)
         except KeyboardInterrupt:
             result = None
     if result is None or result.summary is None:
-        again = resume_command(config, folder, changed, init_from, tracks)
+        again = resume_command(config, folder, changed, init_from, tracks, on)
         if result is not None:
             tell(f"stopped after {len(result.rounds)} of {settled.rounds} rounds; go on with: {again}")
         elif stop.is_stepping:
@@ -198,7 +201,12 @@ def as_options(message: str) -> str:
 
 
 def resume_command(
-    config: Path, folder: Path, changes: Sequence[str] = (), init_from: Path | None = None, trackers: Sequence[str] = ()
+    config: Path,
+    folder: Path,
+    changes: Sequence[str] = (),
+    init_from: Path | None = None,
+    trackers: Sequence[str] = (),
+    on: str = LOCAL,
 ) -> str:
     """Return what to type to go on with a run; whatever it depends on has to be said again.
 
@@ -210,6 +218,7 @@ def resume_command(
     words = ["fielding", "run", str(config), "--out", str(folder), "--resume"]
     words += [word for change in changes for word in ("--set", change)]
     words += [] if init_from is None else ["--init-from", str(init_from)]
+    words += [] if on == LOCAL else ["--on", on]
     return shlex.join(words + [word for tracker in trackers for word in ("--track", tracker)])
 
 
@@ -222,6 +231,7 @@ def _run_with_progress(
     *,
     page: bool,
     quiet: bool,
+    on: str,
 ) -> "Result":
     """Run with a progress bar that tells how the run comes along, and stop after a round if that was asked for."""
     from fielding.simulation.experiment import TRAINING, Watching
@@ -236,4 +246,4 @@ def _run_with_progress(
         progress_bar("preparing", config.rounds, quiet=quiet) as bar,
         tracked(folder, trackers, watch=watching.shown_by(bar, config.rounds), note=note_down) as watch,
     ):
-        return run_experiment(config, folder, start=start, watch=watch, page=page, progress=False)
+        return run_experiment(config, folder, start=start, watch=watch, page=page, progress=False, on=on)

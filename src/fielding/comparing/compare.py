@@ -10,10 +10,11 @@ from fielding._typing import Json
 from fielding.atomic import ScratchFolder
 from fielding.comparing.plan import PlannedComparison, plan_comparison
 from fielding.comparing.progress import followed
-from fielding.comparing.sweep import Finished, Following, Note, n_cores, sweep_in_processes, unfinished
+from fielding.comparing.sweep import Finished, Following, Note, sweep_in_processes, unfinished
 from fielding.comparing.variants import Variants, axis_of, parse_axis
 from fielding.config.keys import Config
 from fielding.errors import InputError, OutputError
+from fielding.ray_cluster import LOCAL, check_place
 from fielding.records.lock import lock_folder
 from fielding.records.manifest import read_json, write_json
 from fielding.records.plan import Plan, clear_failure, read_failure, read_plan, write_failure, write_plan
@@ -95,6 +96,7 @@ def compare(
     progress: bool | None = None,
     following: Following | None = None,
     page: bool = True,
+    on: str = LOCAL,
     variants: Variants | str | None = None,
     n_jobs: int | None = None,
 ) -> ComparisonResult:
@@ -133,6 +135,9 @@ def compare(
         Told how the runs come along, and asked whether to go on.
     page
         Write ``report.html``.
+    on
+        Where runs are done: ``"local"``, in processes of this machine; ``"ray"`` or ``"ray://HOST:PORT"``, on a Ray
+        cluster, where each takes as many CPUs as its ``workers``, 1 by default. Results are the same.
     variants, n_jobs
         Old names of ``methods`` and ``jobs``.
 
@@ -161,18 +166,23 @@ def compare(
     is_unasked = progress is None and not is_seen()
     with followed(asked, quiet=not is_shown, also=following, is_unasked=is_unasked) as (shown, _):
         told = shown if is_shown or following is None else following
-        compared = run_comparison(asked, n_jobs=jobs, following=told, page=page)
+        compared = run_comparison(asked, n_jobs=jobs, following=told, page=page, on=on)
     return replace(compared, scratch=scratch)
 
 
 def run_comparison(
-    asked: PlannedComparison, *, n_jobs: int | None = None, following: Following | None = None, page: bool = True
+    asked: PlannedComparison,
+    *,
+    n_jobs: int | None = None,
+    following: Following | None = None,
+    page: bool = True,
+    on: str = LOCAL,
 ) -> ComparisonResult:
     """Run a planned comparison, as :func:`compare` does."""
+    check_place(on)
     folder, plan, notes = asked.folder, asked.plan, list(asked.notes)
-    n_at_once = n_cores() if n_jobs is None else n_jobs
-    if n_at_once < 1:
-        raise InputError(f"the number of runs at a time is {n_at_once}; give at least 1")
+    if n_jobs is not None and n_jobs < 1:
+        raise InputError(f"the number of runs at a time is {n_jobs}; give at least 1")
     to_run = unfinished(asked.configs, folder)
     # Data that are not there are told of once, not by every run.
     traces = [asked.configs[name].trace for name in to_run] if asked.own.samples is None else []
@@ -189,7 +199,7 @@ def run_comparison(
         write_plan(folder, plan)
         noting = _note_failures(folder, following or Following(), notes)
         finished = sweep_in_processes(
-            asked.configs, folder, n_jobs=n_at_once, following=noting, samples=asked.own.samples
+            asked.configs, folder, n_jobs=n_jobs, following=noting, samples=asked.own.samples, on=on
         )
         compared = ComparisonResult(folder=folder, plan=plan, finished=finished, summary=None, notes=tuple(notes))
         if not compared.is_ended:

@@ -28,6 +28,7 @@ from fielding.config.keys import Config
 from fielding.config.parts import own_parts, remember_own
 from fielding.config.reader import config_from, config_table
 from fielding.errors import FieldingError, InputError, error_words
+from fielding.ray_cluster import LOCAL
 from fielding.records.manifest import read_json
 from fielding.records.run_folder import ROUNDS, SUMMARY, check_same_config
 from fielding.simulation.assembly import Own
@@ -146,29 +147,37 @@ def sweep_in_processes(
     configs: Mapping[str, Config],
     out: Path,
     *,
-    n_jobs: int,
+    n_jobs: int | None,
     following: Following | None = None,
     samples: Source | None = None,
+    on: str = LOCAL,
 ) -> dict[str, Finished]:
     """Do some runs as :func:`sweep` does, always in processes of their own, so that even a killed one fails alone.
 
     ``samples`` are the caller's own, in place of what the configs name. They, and parts that configs name but that
-    cannot be imported, are sent to the processes.
+    cannot be imported, are sent to the processes. ``on``: ``"local"``, ``"ray"`` or ``"ray://HOST:PORT"``.
 
-    Runs share the cores evenly, unless a config says how many ``workers`` it wants.
+    Runs share the cores of this machine evenly, unless a config says how many ``workers`` it wants. On Ray each
+    has one, and ``n_jobs`` of None stands for as many runs at a time as fit.
 
     Returns what became of each run, in the order given; those that were stopped on the way, or not begun, are left out.
     """
     following = following or Following()
-    found = _find_whole(configs, out, n_jobs, following.on_done)
+    n_at_once = n_cores() if n_jobs is None else n_jobs
+    found = _find_whole(configs, out, n_at_once, following.on_done)
     todo = {name: config_table(config) for name, config in configs.items() if name not in found}
-    n_workers = max(1, n_cores() // max(1, min(n_jobs, len(todo))))
+    n_workers = max(1, n_cores() // max(1, min(n_at_once, len(todo)))) if on == LOCAL else 1
     brought = packed(samples, todo.values()) if todo else None
     jobs = (
         RunJob(name=name, table={"workers": n_workers, **one}, folder=out / name, brought=brought)
         for name, one in todo.items()
     )
-    found |= run_in_processes(jobs, n_jobs=n_jobs, following=following)
+    if on == LOCAL:
+        found |= run_in_processes(jobs, n_jobs=n_at_once, following=following)
+    else:
+        from fielding.comparing.ray_runs import run_on_ray
+
+        found |= run_on_ray(jobs, out, on=on, n_jobs=n_jobs, following=following)
     return {name: found[name] for name in configs if name in found}
 
 

@@ -82,6 +82,14 @@ class Compute(Protocol):
         ...
 
 
+class Crew(Protocol):
+    """Trains pieces of local work elsewhere, several at a time."""
+
+    def train(self, pieces: Sequence[LocalWork]) -> Iterator[tuple[int, Trained]]:
+        """Yield what each piece gave, with its position, in any order."""
+        ...
+
+
 def ignore_progress(_done: int, _total: int) -> None:
     """Ignore how many participants have trained."""
 
@@ -92,13 +100,13 @@ class Workers:
     What belongs into one call follows from the trainer's path alone, so one worker and many give the same bits.
 
     ``n_workers`` calls may run at once. ``on_trained`` is called by the thread of :meth:`train`; results do not depend
-    on it.
+    on it. ``crew``: trains in place of this process, which does all else.
     """
 
     tests_whole_windows = False
 
-    def __init__(self, trainer: Trainer, n_workers: int = 1) -> None:
-        self._trainer = trainer
+    def __init__(self, trainer: Trainer, n_workers: int = 1, *, crew: Crew | None = None) -> None:
+        self._trainer, self._crew = trainer, crew
         self.on_trained: OnTrained = ignore_progress
         # Steps of small stacked models are so short that threads would spend them on waiting for the interpreter.
         is_small = trainer.path.name == "stacked" and trainer.layout.size < SMALL_MODEL
@@ -124,7 +132,7 @@ class Workers:
         """Do the local steps of all participants, ``path.chunk`` of them per call."""
         chunk, on_trained = self._trainer.path.chunk, self.on_trained if with_progress else ignore_progress
         pieces = [work.part(slice(at, at + chunk)) for at in range(0, work.start.size, chunk)]
-        if len(pieces) == 1:
+        if len(pieces) == 1 and self._crew is None:
             done = self._trainer.train(pieces[0])
             on_trained(work.start.size, work.start.size)
             return done
@@ -132,11 +140,16 @@ class Workers:
         models = np.empty((work.start.size, work.models.shape[1]), dtype=np.float32)
         losses = np.empty((2, work.start.size))
 
-        def train(at: int) -> None:
-            one, rows = self._trainer.train(pieces[at]), slice(at * chunk, (at + 1) * chunk)
+        def keep(at: int, one: Trained) -> int:
+            rows = slice(at * chunk, (at + 1) * chunk)
             models[rows], losses[0, rows], losses[1, rows] = one.models, one.loss, one.square_loss
+            return at
 
-        for n_pieces, _ in enumerate(self._map(train, range(len(pieces))), start=1):
+        if self._crew is None:
+            kept = self._map(lambda at: keep(at, self._trainer.train(pieces[at])), range(len(pieces)))
+        else:
+            kept = (keep(at, one) for at, one in self._crew.train(pieces))
+        for n_pieces, _ in enumerate(kept, start=1):
             on_trained(min(n_pieces * chunk, work.start.size), work.start.size)
         return Trained(models=models, loss=losses[0], square_loss=losses[1])
 

@@ -52,7 +52,7 @@ from fielding.runtime.private_reports import PrivateObserver
 from fielding.runtime.train import LocalRule, NoiseOf
 from fielding.runtime.workers import Workers
 from fielding.simulation.attacks import Lie, LyingObserver, Spoiling, draw_liars
-from fielding.simulation.clients import SimulatedClients
+from fielding.simulation.clients import CrewOf, SimulatedClients
 from fielding.simulation.hardware import AlwaysAvailable, Availability, Hardware, devices_of, read_availability
 from fielding.simulation.own_code import (
     NO_EXPERTS,
@@ -445,11 +445,13 @@ def assemble(
     path: TrainingPath | None = None,
     folder: Path | None = None,
     ledger: Path | None = None,
+    crew_of: CrewOf | None = None,
 ) -> Simulation:
     """Put all parts together; a resumed run gives the path that its trainer took before.
 
     ``folder``: for files that training code of the user's own keeps; None for one that is gone with the simulation.
-    ``ledger``: for the budget that private reports spend; None if it is not kept.
+    ``ledger``: for the budget that private reports spend; None if it is not kept. ``crew_of``: makes what trains
+    participants elsewhere; None: this process trains them.
 
     Raises
     ------
@@ -457,7 +459,7 @@ def assemble(
         If a name is unknown, data are missing or unfit, or options do not fit together.
     """
     try:
-        return _assemble(config, own, n_workers, path, folder, ledger)
+        return _assemble(config, own, n_workers, path, folder, ledger, crew_of)
     except OutputError:
         raise
     except OSError as error:  # a name that is too long, a folder that may not be entered
@@ -465,7 +467,13 @@ def assemble(
 
 
 def _assemble(
-    config: Config, own: Own, n_workers: int, path: TrainingPath | None, folder: Path | None, ledger: Path | None
+    config: Config,
+    own: Own,
+    n_workers: int,
+    path: TrainingPath | None,
+    folder: Path | None,
+    ledger: Path | None,
+    crew_of: CrewOf | None,
 ) -> Simulation:
     # What the config alone says, before any data are read; a mistake is raised even if the method never looks at it.
     kind, section = kind_of(config), config.coordinator
@@ -570,6 +578,7 @@ def _assemble(
         sums=sums,
         seed=config.seed,
         n_workers=n_workers,
+        crew=None if crew_of is None or isinstance(trainer, OwnCompute) else crew_of(trainer, windows),
         training_ledger=(
             None if rule.private is None else PrivacyLedger(ledger, rule.private.rule(), is_repeatable=True)
         ),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,7 @@ from fielding.runtime.private_reports import count_labels
 from fielding.runtime.runtime import ClientRuntime
 from fielding.runtime.serve import Serving
 from fielding.runtime.train import LocalRule, NoiseOf
-from fielding.runtime.workers import Compute, Workers
+from fielding.runtime.workers import Compute, Crew, Workers
 from fielding.simulation.attacks import Spoiling
 from fielding.simulation.clock import seconds_of, settle_round
 from fielding.simulation.costs import BYTES_PER_NUMBER, IDLE_S, Accounts, answer_costs, finish_times, job_costs, without
@@ -38,6 +39,9 @@ from fielding.simulation.reports import NO_LETTERS, Mailbox, SentReports, Shared
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.label_mix import plain_model
 from fielding.training.trainer import Trainer
+
+CrewOf: TypeAlias = Callable[[Trainer, SlidingWindows], Crew]
+"""Returns what trains the participants of a simulation elsewhere."""
 
 
 class SimulatedClients:
@@ -68,8 +72,8 @@ class SimulatedClients:
         ``"round"``, in every round.
     training_ledger, noise_of
         For private training: what clients spend, and where chance comes from.
-    n_workers
-        How many threads may train; it changes nothing but the time it takes.
+    n_workers, crew
+        How many threads may train, and what trains elsewhere instead; they change nothing but the time it takes.
     """
 
     def __init__(
@@ -94,6 +98,7 @@ class SimulatedClients:
         noise_of: NoiseOf | None = None,
         seed: int,
         n_workers: int = 1,
+        crew: Crew | None = None,
     ) -> None:
         self.windows, self._trainer, self.reports_from = windows, trainer, reports_from
         self._hardware, self._barrier, self._seed = hardware, barrier, seed
@@ -107,7 +112,7 @@ class SimulatedClients:
         # With a budget: what acts in the next round, and which clients are in touch in this one before it trains.
         self._arrived: SentReports | None = None
         self._in_touch: Counts = np.empty(0, dtype=np.int64)
-        self._compute: Compute = trainer if isinstance(trainer, OwnCompute) else Workers(trainer, n_workers)
+        self._compute: Compute = trainer if isinstance(trainer, OwnCompute) else Workers(trainer, n_workers, crew=crew)
         self._keys = client_keys(windows.schedule.client_ids)
         self.runtime = ClientRuntime(
             windows,

@@ -23,6 +23,7 @@ from fielding.engine.plugins import (
 )
 from fielding.engine.report_rule import AUTO, is_own_function, report_rule_of
 from fielding.errors import FileFormatError, OptionError, echo
+from fielding.inputs import located
 from fielding.simulation.assembly import lie_of
 from fielding.simulation.attacks import check_spoil
 from fielding.simulation.hardware import devices_of, read_availability
@@ -52,7 +53,7 @@ def check_config(config: Config, *, source: Source | None = None) -> None:
     elif trace.file is None:
         if entry_named(trace.name).kind == "pool" and trace.scenario == NATURAL:
             raise OptionError(f"trace.scenario is 'natural', but {trace.name} knows no clients and times")
-    elif not Path(trace.file).expanduser().exists():
+    elif not located(trace.file).exists():
         raise FileFormatError(f"trace.file is {echo(trace.file)}, but there is no such file; check the path")
     check_window(config.trace)
     if isinstance(trace.window, str) and _is_pool(trace, source):

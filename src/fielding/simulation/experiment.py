@@ -6,6 +6,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -25,8 +26,10 @@ from fielding.config.reader import config_from, config_table, config_text, read_
 from fielding.engine.plugins import trainer_of
 from fielding.engine.round import Driver, Federation
 from fielding.engine.runner import Rules, Runner, Watch
-from fielding.errors import InputError, echo, unknown_name
+from fielding.errors import InputError, OptionError, echo, unknown_name
+from fielding.inputs import located
 from fielding.methods.method import Method
+from fielding.ray_cluster import LOCAL, check_place
 from fielding.records.changes import FREE, Change, settings_of
 from fielding.records.manifest import file_digest, first_difference
 from fielding.records.run_checkpoint import RunCheckpoint, load_run
@@ -181,7 +184,7 @@ def run_manifest(config: Config, simulation: Simulation, initial: Models) -> dic
         DATA: _data_digest(simulation.dealt),
         "initial_blake2b": hashlib.blake2b(np.ascontiguousarray(initial).data, digest_size=16).hexdigest(),
         "clock_blake2b": {
-            name: file_digest(Path(path))
+            name: file_digest(located(path))
             for name, path in (("profile", config.clock.profile), ("availability", config.clock.availability))
             if path is not None and path not in PROFILES
         },
@@ -456,6 +459,7 @@ def run(
     watch: Watch | None = None,
     progress: bool | None = None,
     page: bool = True,
+    on: str = LOCAL,
 ) -> Result:
     """Run an experiment.
 
@@ -478,6 +482,9 @@ def run(
         default unless there is a ``watch``.
     page
         Write ``report.html`` into the folder.
+    on
+        Where participants train: ``"local"``, in threads of this process; ``"ray"`` or ``"ray://HOST:PORT"``, on
+        actors of a Ray cluster, as many as ``workers`` says, one for each CPU by default. Results are the same.
 
     Examples
     --------
@@ -485,6 +492,7 @@ def run(
     >>> len(result.rounds), sorted(result.model_of(0))
     (2, ['0.bias', '0.weight', '2.bias', '2.weight'])
     """
+    check_place(on)
     own, start = own_from(own), start or Start()
     if config is None or isinstance(config, Mapping):
         settled = config_from(named_parts(config or {}))
@@ -505,14 +513,14 @@ def run(
         if is_shown:
             watching = watching.shown_by(bar, settled.rounds)
         if out is not None:
-            return _run_into(Path(out), settled, own, start, watching, page=page)
+            return _run_into(Path(out), settled, own, start, watching, page=page, on=on)
         scratch = ScratchFolder()
-        result = _run_into(scratch.path / "run", settled, own, start, watching, page=False)
+        result = _run_into(scratch.path / "run", settled, own, start, watching, page=False, on=on)
         return replace(result, scratch=scratch)
 
 
-def _run_into(out: Path, config: Config, own: Own, start: Start, watching: Watching, *, page: bool) -> Result:
-    with claim_folder(out) as lock:
+def _run_into(out: Path, config: Config, own: Own, start: Start, watching: Watching, *, page: bool, on: str) -> Result:
+    with claim_folder(out) as lock, ExitStack() as stack:
         # A folder that is not free or holds another run is refused before data are read.
         changes: list[Change] = []
         if start.resume and start.may_change:
@@ -521,11 +529,23 @@ def _run_into(out: Path, config: Config, own: Own, start: Start, watching: Watch
             check_same_config(out, recorded_table(config))
         if not start.resume:
             check_free(out, config_text(config))
+        n_workers, crew_of = config.workers or os.cpu_count() or 1, None
+        if on != LOCAL:
+            from fielding.simulation.ray_workers import crew_on
+
+            if config.own.train is not None:
+                raise OptionError("own.train keeps files beside the run, so it cannot train on Ray; run it on local")
+
+            watching.on_phase("connecting to Ray")
+            n_gpus = int(config.training.device.startswith("cuda"))
+            crew_of = stack.enter_context(crew_on(on, n_actors=config.workers, n_gpus=n_gpus, on_note=watching.on_note))
+            n_workers = os.cpu_count() or 1  # tests are done here
         watching.on_phase(f"reading {config.trace.file or config.trace.name}")
         simulation = assemble(
             config,
             own if own.on_images is not None else replace(own, on_images=watching.on_images),
-            n_workers=config.workers or os.cpu_count() or 1,
+            n_workers=n_workers,
+            crew_of=crew_of,
             path=recorded_path(out) if start.resume else None,
             folder=out / OWN_FILES,
             ledger=out / LEDGER,

@@ -11,6 +11,7 @@ import numpy as np
 from fielding._typing import ClientId, Counts, Mask, Vector
 from fielding.client.arrivals import checked_column
 from fielding.errors import FileFormatError, InputError, OptionError, echo, unknown_name
+from fielding.inputs import located
 from fielding.rng import Hashes, client_key, hashed
 from fielding.traces.csv_table import (
     CellError,
@@ -134,7 +135,7 @@ def read_availability(path: str | Path, client_ids: Sequence[ClientId]) -> Inter
     FileFormatError
         If a cell cannot be used, with its line; or if a client of the run has no row.
     """
-    table, names = open_table(Path(path)), NameColumn()
+    table, names = open_table(located(path)), NameColumn()
     moment = bounded_parser("moment in seconds", least=0.0, most=LAST_MOMENT)
     columns = {name: NumberColumn(moment) for name in ("start_s", "stop_s")}
     if "finish_s" in table.header:
@@ -317,7 +318,7 @@ def devices_of(profile: str | Path, client_ids: Sequence[ClientId], *, seed: int
         return synthetic_devices(keys, seed, PROFILES[profile])
     path = Path(profile)
     # What looks like a path is one, so that a mistyped path is not answered with the names of profiles.
-    if path.suffix in (".csv", ".gz") or len(path.parts) > 1 or path.is_file():
+    if path.suffix in (".csv", ".gz") or len(path.parts) > 1 or located(path).is_file():
         return read_devices(path, client_ids)
     raise OptionError(f"{unknown_name('device profile', profile, PROFILES)}, or the path of a CSV file")
 
@@ -352,7 +353,7 @@ def read_devices(path: str | Path, client_ids: Sequence[ClientId]) -> Devices:
     FileFormatError
         If a cell is no speed, a client stands there twice, or a client of the run is missing.
     """
-    table = open_table(Path(path))
+    table = open_table(located(path))
     speed = bounded_parser("speed of a device", least=LEAST_SPEED, most=MOST_SPEED)
     ms_per_sample, kbps, names = NumberColumn(speed), NumberColumn(speed), NameColumn()
     wanted: list[tuple[int, CsvColumn]] = [

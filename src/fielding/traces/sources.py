@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
 from fielding._typing import Codes, Counts
 from fielding.config.keys import TraceSection
 from fielding.errors import InputError, OptionError, echo, unknown_name
+from fielding.inputs import located
 from fielding.rng import hashed
 from fielding.traces.catalog import (
     FOLDER_VARIABLE,
@@ -180,7 +180,7 @@ def check_fold(fold: object) -> None:
 
 def check_columns(section: TraceSection) -> None:
     """Raise if a CSV or Parquet file is named but none of its columns as features; before all of it is read."""
-    path = Path(section.file or "").expanduser()
+    path = located(section.file or "")
     if section.file is None or path.is_dir() or path.suffix == ".npz" or section.features or section.text:
         return
     left = [name for name in header_of(path) if name not in (section.client, section.time, section.label)]
@@ -244,7 +244,7 @@ def open_samples(
             narrowing = Narrowing(last=section.last or usual.last, clients=section.clients or usual.clients)
         opening = Opening(narrowing=narrowing, seed=seed, on_images=on_images)
         return open_source(section.name, section.data, opening)
-    path = Path(section.file).expanduser()
+    path = located(section.file)
     decoding = Decoding(spec=ImageSpec(size=section.image_size), on_images=on_images)
     columns = Columns(
         client=section.client,
@@ -328,7 +328,7 @@ def _schedule_natural(
 def _deal_scenario(source: Source, section: TraceSection, plan: WindowPlan, n_intervals: int, *, seed: int) -> Dealt:
     """Deal a pool; of a natural trace only the samples are used."""
     if section.scenario == NATURAL:
-        folder = section.file is not None and Path(section.file).expanduser().is_dir()
+        folder = section.file is not None and located(section.file).is_dir()
         way = "; lay images out as <client>/<class>/<image>, or list them in index.csv" if folder else ""
         what = section.file or section.name
         raise OptionError(f"trace.scenario is 'natural', but {what} knows no clients and times{way}")

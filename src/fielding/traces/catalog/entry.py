@@ -10,6 +10,7 @@ import numpy as np
 
 from fielding._typing import Codes, Counts, Vector
 from fielding.errors import InputError
+from fielding.inputs import located
 from fielding.traces.features import TEXT_FEATURES
 from fielding.traces.images import Decoding, ImageSpec, cache_folder
 from fielding.traces.intervals import parse_span
@@ -157,4 +158,4 @@ def decoding_of(opening: Opening, *, size: int) -> Decoding:
 def data_folder(given: str | Path | None = None) -> Path:
     """Return the folder of data sets: the one given, the one of the environment, or ``~/.cache/fielding/data``."""
     named = os.environ.get(FOLDER_VARIABLE) if given is None else given
-    return Path(named).expanduser() if named else cache_folder("data")
+    return located(named) if named else cache_folder("data")

@@ -1,0 +1,259 @@
+"""Runs and comparisons on a real Ray cluster, machines of which die; and what is fetched from them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fielding.comparing.ray_runs import FolderReader, Input, copy_input, digest_of, files_of, inputs_of, write_parts
+from fielding.config.keys import ClockSection, TraceSection
+from fielding.records.run_folder import CHECKPOINTS, ROUNDS
+from tests.cli.invoke import CODE, PLAIN, fielding
+from tests.comparing.ray_nodes import RayNodes, ray_nodes
+
+CONFIG = """
+rounds = 40
+[trace]
+file = "mine.npz"
+interval = "1s"
+gap = 4
+window = 8
+[model]
+hidden = 256
+[training]
+participants = 8
+local_steps = 60
+[checkpoint]
+every = 1
+"""
+WALL_CLOCK = ("timings.jsonl", "config.toml", ".lock")  # workers stand in the config, and change nothing
+WITHIN_S = 240.0
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayNodes]:
+    pytest.importorskip("ray", reason="ray is not installed: pip install -e '.[ray]'")
+    with ray_nodes(tmp_path_factory.mktemp("home")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a config, its data, and what runs of it give on this machine."""
+    import numpy as np
+
+    folder, rng = tmp_path_factory.mktemp("work"), np.random.default_rng(1)
+    time_of, client = np.divmod(np.arange(12 * 20 * 14), 12 * 20)
+    x = rng.normal(size=(client.size, 6)).astype(np.float32)
+    y = (x[:, 0] + (client // 20 % 2) * x[:, 1] > 0).astype(np.int64)
+    np.savez(folder / "mine.npz", client=client // 20, time=time_of.astype(np.float64), y=y, x=x)
+    (folder / "a.toml").write_text(CONFIG)
+    printed = fielding(*compare_words("local"), "--jobs", "1", cwd=folder)
+    assert printed.returncode == 0, printed.stderr
+    return folder
+
+
+def compare_words(out: str, *more: str) -> list[str]:
+    return ["compare", "a.toml", "--methods", "fielding,global", "--seeds", "1", "--no-page", "--out", out, *more]
+
+
+def start(words: list[str], cwd: Path, environment: Mapping[str, str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", CODE, *words],
+        cwd=cwd,
+        env={**os.environ, **PLAIN, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for_rounds(process: subprocess.Popen[str], n_rounds: int, *folders: Path) -> None:
+    """Wait until each run has done some rounds."""
+    end_s = time.monotonic() + WITHIN_S
+    while not all(n_lines(folder / ROUNDS) >= n_rounds for folder in folders):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end_s, "no rounds were done"
+        time.sleep(0.05)
+
+
+def n_lines(path: Path) -> int:
+    return len(path.read_bytes().splitlines()) if path.exists() else 0
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    output, errors = process.communicate(timeout=WITHIN_S)
+    return process.returncode, output + errors
+
+
+def contents(run: Path) -> dict[str, bytes]:
+    """Return all that a run left, but for what the clock says."""
+    return {
+        path.relative_to(run).as_posix(): path.read_bytes()
+        for path in run.rglob("*")
+        if path.is_file() and path.name not in WALL_CLOCK and path.parent.name != CHECKPOINTS
+    }
+
+
+def models(run: Path) -> bytes:
+    """Return the models of the newest checkpoint, which also knows how long the log of seconds is."""
+    from fielding.records.run_checkpoint import load_run
+    from fielding.records.run_folder import newest_checkpoint
+
+    return load_run(newest_checkpoint(run)).models.tobytes()
+
+
+def test_a_comparison_loses_a_machine_is_stopped_and_goes_on_elsewhere(nodes: RayNodes, work: Path) -> None:
+    environment, victim, _ = nodes.environment(), nodes.add(), nodes.add()
+    runs = [work / "ray" / name for name in ("fielding-1", "global-1")]
+    first = start(compare_words("ray", "--on", "ray"), work, environment)
+    wait_for_rounds(first, 3, *runs)
+    os.kill(victim, signal.SIGKILL)
+    assert first.stderr is not None
+    while "its machine was lost" not in (line := first.stderr.readline()):
+        assert line, "it was not noticed"
+    first.send_signal(signal.SIGINT)
+
+    code, words = ended(first)
+
+    assert code == 130, words
+    assert "go on with the same command" in words
+    printed = fielding(*compare_words("ray", "--on", "local"), cwd=work)
+    assert printed.returncode == 0, printed.stderr
+    for run in runs:
+        assert contents(run) == contents(work / "local" / run.name)
+        assert models(run) == models(work / "local" / run.name)
+
+
+def test_machines_without_our_folder_and_data_get_them(nodes: RayNodes, work: Path) -> None:
+    nodes.add()
+    code = "import fielding.comparing.ray_runs as rays\n"
+    code += "from functools import partial\n"
+    code += "rays.run_on_ray = partial(rays.run_on_ray, may_share=False)\n"
+    code += "rays.digest_of = lambda one: '0' * 32\n"  # so that what machines see does not look like ours
+    code += "rays.FETCH_S = 0.5\n"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code + CODE, *compare_words("fetched", "--on", "ray")],
+        cwd=work,
+        env={**os.environ, **PLAIN, **nodes.environment()},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for_rounds(process, 3, work / "fetched" / "fielding-1")  # while it goes on
+
+    exit_code, words = ended(process)
+
+    assert exit_code == 0, words
+    for name in ("fielding-1", "global-1"):
+        assert contents(work / "fetched" / name) == contents(work / "local" / name)
+        assert models(work / "fetched" / name) == models(work / "local" / name)
+    copied = nodes.home / ".cache" / "fielding" / "inputs" / ("0" * 32) / "mine.npz"
+    assert copied.read_bytes() == (work / "mine.npz").read_bytes()
+
+
+def test_participants_of_a_lost_worker_train_elsewhere_in_the_same_round(nodes: RayNodes, work: Path) -> None:
+    victim, _ = nodes.add(), nodes.add()
+    words = ["run", "a.toml", "--out", "one", "--no-page", "--on", "ray", "--set", "workers=2"]
+    process = start([*words, "--set", "seed=1"], work, nodes.environment())
+    wait_for_rounds(process, 3, work / "one")
+    os.kill(victim, signal.SIGKILL)
+
+    code, words_said = ended(process)
+
+    assert code == 0, words_said
+    assert "a Ray worker was lost" in words_said
+    assert contents(work / "one") == contents(work / "local" / "fielding-1")
+    assert models(work / "one") == models(work / "local" / "fielding-1")
+
+
+def test_a_place_that_is_none_is_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text("rounds = 1\n")
+
+    for command in (["run", "a.toml"], ["compare", "a.toml", "--out", "x"]):
+        printed = fielding(*command, "--on", "rey", cwd=tmp_path)
+
+        assert printed.returncode == 2
+        assert "give local, ray, or ray://HOST:PORT" in printed.stderr
+        assert not (tmp_path / "x").exists()
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["a.jsonl", "b.jsonl", "c.json"]), st.binary(max_size=20), st.booleans()), max_size=12
+    )
+)
+def test_what_is_fetched_bit_by_bit_is_the_folder(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, bytes, bool]]
+) -> None:
+    there, here = tmp_path_factory.mktemp("there"), tmp_path_factory.mktemp("here")
+    (there / CHECKPOINTS).mkdir()
+    reader = FolderReader(there)
+    for at, (name, content, is_read) in enumerate(steps):
+        if name.endswith(".jsonl"):
+            with (there / name).open("ab") as file:
+                file.write(content)
+        else:
+            (there / name).write_bytes(content)
+        (there / CHECKPOINTS / f"{at}.ckpt").write_bytes(content)
+        (there / CHECKPOINTS / f"{at - 2}.ckpt").unlink(missing_ok=True)
+        if is_read:
+            write_parts(here, *reader.read())
+    write_parts(here, *reader.read())
+
+    assert _files(here) == _files(there)
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_checkpoints_come_last_so_that_a_half_fetched_run_can_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, written = tmp_path / "there", list[str]()
+    for name in (f"{CHECKPOINTS}/1.ckpt", "a.jsonl", "z.jsonl"):
+        (there / name).parent.mkdir(parents=True, exist_ok=True)
+        (there / name).write_bytes(b"x")
+    parts, gone = FolderReader(there).read()
+
+    monkeypatch.setattr("fielding.comparing.ray_runs.make_private", lambda path: written.append(path.name))
+    (tmp_path / "here" / CHECKPOINTS).mkdir(parents=True)
+    write_parts(tmp_path / "here", parts, gone)
+
+    assert parts[0].name == f"{CHECKPOINTS}/1.ckpt"  # read first: logs hold by then what it says
+    assert written == ["here", "here", CHECKPOINTS]
+
+
+def test_inputs_are_known_by_what_is_in_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "images" / "ann").mkdir(parents=True)
+    (tmp_path / "images" / "ann" / "1.png").write_bytes(b"1")
+    folder, file = Input(str(tmp_path / "images")), Input(str(tmp_path / "images" / "ann" / "1.png"))
+    before = digest_of(folder)
+    content = {name: path.read_bytes() for name, path in files_of(folder)}
+    copy = copy_input(before, content)
+
+    assert content == {"ann/1.png": b"1"}
+    assert digest_of(Input(str(copy))) == before == digest_of(Input(str(copy_input(before, content))))
+    assert [name for name, _ in files_of(file)] == ["1.png"]
+    (tmp_path / "images" / "ann" / "1.png").write_bytes(b"2")
+    assert digest_of(folder) != before
+    assert digest_of(Input("nowhere")) not in (before, digest_of(file))
+
+
+def test_inputs_of_a_config_are_its_files() -> None:
+    named = inputs_of(TraceSection(name="zephyr", data="here"), ClockSection(profile="p.csv", availability="a.csv"))
+
+    assert named[0].path == "here"
+    assert named[0].names
+    assert [one.path for one in named[1:]] == ["p.csv", "a.csv"]
+    assert inputs_of(TraceSection(name="digits"), ClockSection()) == []
