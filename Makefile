@@ -66,6 +66,7 @@ bench: $(FULL)  ## measure coordinator, simulator and rounds on Flower beside th
 	@$(BIN)/python -m benchmarks coordinator </dev/null
 	@$(BIN)/python -m benchmarks simulator </dev/null
 	@$(BIN)/python -m benchmarks simulated-nodes </dev/null
+	@$(BIN)/python -m benchmarks ray </dev/null
 
 ##@ Work on it
 .PHONY: test

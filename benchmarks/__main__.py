@@ -117,6 +117,40 @@ def simulator(
 
 
 @app.command()
+def ray(
+    workloads: Annotated[str, typer.Option(help="Which, separated by commas: w2, w3.")] = "w2,w3",
+    workers: Annotated[str, typer.Option(help="How many, separated by commas.")] = "1,2",
+    repeat: Annotated[int, typer.Option(min=1, help="Turns of each contender.")] = 5,
+    seeds: Annotated[int, typer.Option(min=0, help="Of the comparison; 0 leaves it out.")] = 4,
+    rounds: Annotated[int, typer.Option(min=1, help="Of each of its runs.")] = 200,
+    as_json: JsonOutput = False,
+    quiet: Quiet = False,
+) -> None:
+    """Time rounds on Ray workers beside workers of this process, and comparisons on Ray; needs `torch` and `ray`."""
+    from benchmarks.on_ray import compare_comparisons, compare_workers
+
+    counts = [int(one) for one in workers.split(",")]
+    for extra in ("torch", "ray"):
+        _extras.require(extra)
+    with progress_bar("bench", None, quiet=quiet) as bar:
+        rows = [
+            row
+            for name in workloads.split(",")
+            if name
+            for row in compare_workers(name, n_workers=counts, repeat=repeat, on_turn=bar.advance)
+        ]
+        runs = []
+        if seeds:
+            runs = compare_comparisons(n_seeds=seeds, rounds=rounds, repeat=max(1, repeat // 2), on_turn=bar.advance)
+    if not (as_json or quiet):
+        heads = ["workload", "contender", "median ms", "times as fast", "spread", "largest difference"]
+        say_table("A round on Ray", [heads, *[[plain(value) for value in asdict(row).values()] for row in rows]])
+        heads = ["on", "runs per hour", "times local"]
+        say_table("Comparisons", [heads, *[[plain(value) for value in asdict(row).values()] for row in runs]])
+    say_json({"repeat": repeat, "rows": [asdict(row) for row in rows], "comparisons": [asdict(row) for row in runs]})
+
+
+@app.command()
 def serving(
     clients: Annotated[int, typer.Option(min=1, help="Clients that are served together.")] = 64,
     windows: Annotated[str, typer.Option(help="Samples in a window, separated by commas.")] = "100,350",

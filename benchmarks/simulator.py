@@ -214,15 +214,22 @@ def compare_training(name: str, *, repeat: int, on_turn: Callable[[int], None]) 
     pools = worker_pools(trainers)
     try:
         contenders = {
-            PLAIN: _plain(workload, work),
+            PLAIN: plain_contender(workload, work),
             **{label: _ours(workers, work) for label, workers in pools.items()},
-            "one large batch (bound)": _plain(workload, work, is_bound=True),
+            "one large batch (bound)": plain_contender(workload, work, is_bound=True),
         }
-        in_turns(contenders, 1)  # memory is touched and libraries are loaded before anybody is timed
-        return rows_of(name, in_turns(contenders, repeat, on_turn))
+        return compare_contenders(name, contenders, repeat, on_turn)
     finally:
         for workers in pools.values():
             workers.close()
+
+
+def compare_contenders(
+    name: str, contenders: Mapping[str, Callable[[], Models]], repeat: int, on_turn: Callable[[int], None]
+) -> list[SimulatorRow]:
+    """Time contenders in turns, once all of them have loaded what they need."""
+    in_turns(contenders, 1)
+    return rows_of(name, in_turns(contenders, repeat, on_turn))
 
 
 def trainers_of(workload: Workload) -> dict[str, Trainer]:
@@ -245,7 +252,7 @@ def _ours(workers: Workers, work: LocalWork) -> Callable[[], Models]:
     return lambda: workers.train(work).models
 
 
-def _plain(workload: Workload, work: LocalWork, *, is_bound: bool = False) -> Callable[[], Models]:
+def plain_contender(workload: Workload, work: LocalWork, *, is_bound: bool = False) -> Callable[[], Models]:
     """Return the plain loop, or the bound, with a module and threads of its own."""
     import torch
 

@@ -23,6 +23,7 @@ _QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else it warns
     "RAY_worker_niceness": "0",  # its workers would starve beside other processes
 }
+START_S = 120.0  # seconds in which work must have begun somewhere
 LOOPBACK = "127.0.0.2"
 """Address of this machine that no other can reach; of 127.0.0.1 Ray makes one that others can."""
 _HOME = "FIELDING_HOME"  # for workers of a cluster that was started here: the home folder of its user
@@ -47,11 +48,12 @@ def check_place(on: str) -> None:
 
 
 @contextlib.contextmanager
-def ray_cluster(on: str) -> Iterator[Any]:
+def ray_cluster(on: str, *, n_cpus: int | None = None) -> Iterator[Any]:
     """Connect to a Ray cluster, and leave it at the end; yields the package ``ray``.
 
     ``"ray"`` is the cluster that this process is connected to already, which it stays; else the one that runs on this
-    machine or that ``RAY_ADDRESS`` names; else one of this machine alone, started here and ended afterwards.
+    machine or that ``RAY_ADDRESS`` names; else one of this machine alone, started here and ended afterwards, which
+    takes itself to have ``n_cpus``, all cores by default.
 
     Raises
     ------
@@ -73,7 +75,7 @@ def ray_cluster(on: str) -> Iterator[Any]:
                 warnings.simplefilter("ignore")
                 address = on if on != RAY else os.environ.get("RAY_ADDRESS") or _running(ray)
                 if address is None:
-                    _start(ray, stack, options)
+                    _start(ray, stack, {**options, "num_cpus": n_cpus})
                 else:
                     # This machine has several addresses: of a cluster on one of them, it is the node of that one.
                     host = address.partition(":")[0]
@@ -85,7 +87,20 @@ def ray_cluster(on: str) -> Iterator[Any]:
             with contextlib.suppress(ValueError):  # not in the main thread
                 signal.signal(signal.SIGTERM, handler)  # Ray takes it for itself
         stack.callback(ray.shutdown)
+        stack.enter_context(_muted(ray))
         yield ray
+
+
+@contextlib.contextmanager
+def _muted(ray: Any) -> Iterator[None]:
+    """Keep what Ray says of lost machines off standard output, where results go; we tell it ourselves."""
+    worker = ray._private.worker
+    before = worker.print_to_stdstream
+    worker.print_to_stdstream = lambda *_arguments, **_options: None
+    try:
+        yield
+    finally:
+        worker.print_to_stdstream = before
 
 
 def _running(ray: Any) -> str | None:

@@ -19,6 +19,7 @@ class RayNodes:
 
     def __init__(self, process: subprocess.Popen[str], home: Path) -> None:
         self._process, self.home = process, home
+        self._raylets: list[int] = []
         self.address = self._line()
 
     def _line(self) -> str:
@@ -33,7 +34,14 @@ class RayNodes:
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
-        return int(self._line())
+        self._raylets.append(int(self._line()))
+        return self._raylets[-1]
+
+    @property
+    def alive(self) -> list[int]:
+        """Processes of the raylets that are there."""
+        status = {pid: Path(f"/proc/{pid}/stat") for pid in self._raylets}
+        return [pid for pid, path in status.items() if path.exists() and ") Z" not in path.read_text()]
 
     def environment(self) -> Mapping[str, str]:
         """Return what processes need to find the cluster."""
@@ -78,7 +86,7 @@ def main() -> None:
     sys.stdout.write(f"> {cluster.address}\n")
     sys.stdout.flush()
     for _ in sys.stdin:
-        node = cluster.add_node(num_cpus=1, **common)
+        node = cluster.add_node(wait=False, num_cpus=1, **common)  # waiting would take dead nodes amiss
         sys.stdout.write(f"> {node.all_processes['raylet'][0].process.pid}\n")
         sys.stdout.flush()
     cluster.shutdown()

@@ -23,7 +23,7 @@ from fielding.config.keys import ClockSection, TraceSection
 from fielding.config.reader import config_from
 from fielding.errors import InputError
 from fielding.inputs import INPUTS_VARIABLE, located
-from fielding.ray_cluster import begin_worker, capacity, last_line, ray_cluster, start_worker
+from fielding.ray_cluster import START_S, LostClusterError, begin_worker, capacity, last_line, ray_cluster, start_worker
 from fielding.records.lock import NAME as LOCK
 from fielding.records.lock import is_locked, lock_folder
 from fielding.records.run_folder import CHECKPOINTS
@@ -262,6 +262,7 @@ class _Fleet:
     digests: dict[Input, str] = field(default_factory=dict)
     put: dict[Any, Any] = field(default_factory=dict)  # what machines lacked, in Ray's store
     is_leaving: bool = False
+    waiting_since_s: float = field(default_factory=time.monotonic)  # for a machine that a run could have
 
     def go(self) -> dict[str, Finished]:
         while self.waiting or self.hosted:
@@ -284,12 +285,15 @@ class _Fleet:
             config = config_from(job.table)
             n_cpus, n_gpus = config.workers or 1, int(config.training.device.startswith("cuda"))
             n_places = capacity(self.ray, n_cpus, n_gpus)
-            if not n_places:
+            if not n_places and not self.hosted:  # a machine may be on its way
+                if time.monotonic() - self.waiting_since_s < START_S:
+                    return
                 gpus = f" and {n_gpus} GPU" if n_gpus else ""
-                raise InputError(
+                raise LostClusterError(
                     f"{job.name} asks for {n_cpus} CPUs{gpus} (workers, training.device), but no machine of the Ray "
-                    "cluster has them"
+                    f"cluster has had them for {START_S:.0f} s; what was committed is kept"
                 )
+            self.waiting_since_s = time.monotonic()
             if len(self.hosted) >= min(n_places, self.n_jobs or n_places):
                 return
             self.waiting.popleft()

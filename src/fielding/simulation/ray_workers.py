@@ -11,13 +11,12 @@ import numpy as np
 
 from fielding._typing import Counts, Models
 from fielding.federation.clients import Pull
-from fielding.ray_cluster import LostClusterError, begin_worker, capacity, last_line, ray_cluster, start_worker
+from fielding.ray_cluster import START_S, LostClusterError, begin_worker, capacity, last_line, ray_cluster, start_worker
 from fielding.runtime.workers import Crew
 from fielding.simulation.clients import CrewOf
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.trainer import LocalWork, Trained, Trainer
 
-START_S = 120.0  # seconds in which an actor must have started where none is left
 _TICK_S = 1.0
 
 
