@@ -343,9 +343,9 @@ def test_samples_that_are_none_are_told() -> None:
 
 
 SIGNATURES = {
-    "compare": "config methods vary seeds own out reference drop jobs progress following page variants n_jobs",
+    "compare": "config methods vary seeds own out reference drop jobs progress following page on variants n_jobs",
     "load": "folder",
-    "run": "config out own start watch progress page",
+    "run": "config out own start watch progress page on",
 }
 
 
