@@ -15,7 +15,7 @@ from typing import Protocol
 
 from fielding._typing import ClientId, Json
 from fielding.atomic import sync_folder
-from fielding.client.privacy.accountant import divergences, epsilon_of
+from fielding.client.privacy.accountant import divergences, epsilon_of_divergences
 from fielding.client.privacy.rule import REPORT
 from fielding.errors import FileFormatError, OptionError, OutputError
 
@@ -123,7 +123,7 @@ class LedgerFile:
         rate, noise, delta = float(str(rule["rate"])), float(str(rule["noise"])), float(Fraction(str(rule["delta"])))
         n_steps = int(str(rule["steps"]))
         return {
-            client: epsilon_of(divergences(rate, noise, int(spent / share) * n_steps), delta)
+            client: epsilon_of_divergences(divergences(rate, noise, int(spent / share) * n_steps), delta)
             for client, spent in most.items()
         }
 
