@@ -20,7 +20,6 @@ from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.rule import rule_from
 from fielding.flower.device.state import STATE
-from fielding.flower.server.deployment import describing_on_devices
 from fielding.flower.server.device_rule import device_record
 from fielding.flower.wire.orders import DescribeReply, Report
 from fielding.runtime.own_code import DeviceNode
@@ -44,8 +43,10 @@ def private_table(**sections: Json) -> Table:
         {},
         {"coordinator": {"representation": "soft-confusion", "shared_model": "global", "shared_rounds": 2}},
         {"coordinator": {"representation": "predictions", "shared_model": "global", "shared_rounds": 2}},
+        {"coordinator": {"representation": "embedding", "shared_model": "global", "shared_rounds": 2}},
+        {"coordinator": {"representation": "head-gradient", "shared_model": "global", "shared_rounds": 2}},
     ],
-    ids=["label", "soft-confusion", "predictions"],
+    ids=["label", "soft-confusion", "predictions", "embedding", "head-gradient"],
 )
 def test_devices_report_as_the_simulator_says_where_noise_is_the_same(
     sections: dict[str, Json], tmp_path: Path
@@ -199,10 +200,3 @@ def test_a_server_adds_noise_to_what_devices_send_and_writes_it_down_first(tmp_p
     found = read_ledger(deployed.out / LEDGER)
     assert found.kinds() == ["models"]
     assert [one.round_index for one in found.spendings] == list(range(12))
-
-
-def test_devices_cannot_yet_report_noised_sums() -> None:
-    config = private_table(coordinator={"representation": "embedding", "shared_model": "global", "shared_rounds": 2})
-
-    with pytest.raises(OptionError, match="'embedding', whose noised sums work in the simulator alone"):
-        describing_on_devices(deployed_config(config))

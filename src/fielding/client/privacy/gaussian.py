@@ -40,6 +40,11 @@ class DiscreteGaussian:
         if not isinstance(self.sigma, int) or not 1 <= self.sigma <= MOST_SIGMA:
             raise OptionError(f"sigma of the noise is {echo(self.sigma)}; give a whole number from 1 to {MOST_SIGMA}")
 
+    @property
+    def variance(self) -> float:
+        """Mean squared noise, at most."""
+        return float(self.sigma**2)
+
     def probability(self, noise: int) -> float:
         """Return the probability of a value of the noise."""
         sizes = np.arange(1, 40 * self.sigma + 40, dtype=np.float64)

@@ -209,7 +209,7 @@ class PrivacyLedger:
         if "noise" in rule.record() and found.rules and found.rules[-1] != rule.record():
             raise OptionError(
                 f"{path} has a budget of {rule.what} with another noise, which cannot be added up; begin a new run, or "
-                "leave the number of rounds and of local steps as they were"
+                "leave [privacy], the number of rounds and of local steps as they were"
             )
         self._needs_rule = not found.rules or found.rules[-1] != rule.record()
         self._ends_open = found.ends_open

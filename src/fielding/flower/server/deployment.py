@@ -17,7 +17,6 @@ import numpy as np
 from fielding._typing import ClientId, Json, Models
 from fielding._version import __version__
 from fielding.atomic import replaced_file
-from fielding.client.privacy.counts import is_summed
 from fielding.client.privacy.geometric import secret_words
 from fielding.client.privacy.ledger import LEDGER, PrivacyLedger
 from fielding.client.report_rule import ReportRule
@@ -32,12 +31,12 @@ from fielding.engine.plugins import (
     local_rule,
     method_of,
     mistakes_in,
-    noise_variance_of,
     parts_of,
     policy_of,
     privacy_of,
     private_sums_of,
     report_budget_of,
+    report_policy,
     run_reports_from,
     serving_of,
     sums_of,
@@ -248,11 +247,6 @@ def describing_on_devices(config: Config) -> ReportRule:
             "your function to client_app(describe=...) and set own-vectors = true"
         )
     report_rule = report_rule_of(section, is_own=False, seed=config.seed)
-    if is_summed(report_rule.representation) and privacy_of(config, report_rule) is not None:
-        raise OptionError(
-            f"coordinator.representation is {echo(section.representation)}, whose noised sums work in the simulator "
-            "alone; take label, predictions or confusion"
-        )
     if report_rule.is_label or kind.reports_from == "nobody":
         return report_rule
     if kind.detector is not None:
@@ -619,8 +613,12 @@ def _setting(
 ) -> MethodSetting:
     """Return what the method is made of; ``ledger``: the file of the budget of private models."""
     config = setup.config
-    noise_variance = 0.0 if setup.report_rule is None else noise_variance_of(config, setup.report_rule)
-    policy = policy_of(config, kind=setup.expected.kind, metric=setup.metric, noise_variance=noise_variance)
+    report_rule = setup.report_rule
+    policy = (
+        policy_of(config, kind=setup.expected.kind, metric=setup.metric)
+        if report_rule is None
+        else report_policy(config, report_rule)
+    )
     parts = parts_of(config, len(client_ids), policy)
     if deployment.aggregator is not None:
         parts = replace(parts, aggregator=deployment.aggregator, weighted=True)
