@@ -12,6 +12,8 @@ from fielding.client.privacy.geometric import repeatable_words
 from fielding.client.privacy.ledger import LEDGER, LedgerFile, read_ledger
 from fielding.client.privacy.rule import PrivacyRule
 from fielding.errors import InputError, OptionError
+from fielding.records.run_checkpoint import load_run
+from fielding.records.run_folder import CHECKPOINTS, ROUNDS
 from fielding.rng import stream
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
@@ -23,9 +25,9 @@ from fielding.flower.device.state import STATE
 from fielding.flower.server.device_rule import device_record
 from fielding.flower.wire.orders import DescribeReply, Report
 from fielding.runtime.own_code import DeviceNode
-from tests.flower.device_wire import Deployed, deployed_config
+from tests.flower.device_wire import Deployed, deployed_config, lines
 from tests.flower.devices import RULE, Diary, describe, device, samples
-from tests.flower.same_runs import assert_stops_do_no_harm, deployed_as_simulated
+from tests.flower.same_runs import assert_stops_do_no_harm, crash_after, deployed_as_simulated
 from tests.simulation.run_cases import Table, table
 
 PRIVACY = PrivacyRule(epsilon=Fraction(1), reports=1, window=2)
@@ -194,9 +196,14 @@ def test_devices_train_in_private_as_the_simulator_says_where_noise_is_the_same(
 @pytest.mark.usefixtures("_no_waiting_for_the_disk")
 def test_a_server_adds_noise_to_what_devices_send_and_writes_it_down_first(tmp_path: Path) -> None:
     deployed = Deployed(deployed_config(trained_privately(CLIENT)), tmp_path)
+    crash_after(deployed, 3)
 
     assert deployed.run() is not None
 
     found = read_ledger(deployed.out / LEDGER)
     assert found.kinds() == ["models"]
-    assert [one.round_index for one in found.spendings] == list(range(12))
+    # Round 3 was released twice, with other noise, and spent twice: nothing is left for the last round.
+    assert [one.round_index for one in found.spendings] == [0, 1, 2, 3, *range(3, 11)]
+    assert [row["round"] for row in lines(deployed.out, ROUNDS)] == list(range(12))
+    before, last = (load_run(path).models for path in sorted((deployed.out / CHECKPOINTS).iterdir()))
+    np.testing.assert_array_equal(before, last)

@@ -14,6 +14,7 @@ from fielding.client.privacy.counts import (
     SENSITIVITY,
     STEPS,
     SUM_DIMS,
+    check_head,
     is_summed,
     noised_vectors,
     sum_samples,
@@ -205,5 +206,10 @@ def test_an_epsilon_that_no_grid_has_noise_for_is_refused_in_one_line() -> None:
 
 
 def test_vectors_too_long_to_be_projected_are_refused_in_one_line() -> None:
-    with pytest.raises(OptionError, match="vectors of 30003 numbers cannot be projected to 256; give fewer dims"):
+    with pytest.raises(OptionError, match="vectors of 30003 numbers cannot be projected to 256: give fewer dims"):
         sum_samples(HeadGradient(), window(n_features=10_000), 1.0)
+    with pytest.raises(OptionError, match="vectors of 30003 numbers"):
+        check_head(HeadGradient(), 30_003, 3)
+    check_head(Embedding(), 30_003, 3)
+    with pytest.raises(OptionError, match="vectors of 99999 numbers cannot be projected to 64"):
+        check_head(Embedding(), 300_000, 3)

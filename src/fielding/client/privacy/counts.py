@@ -150,11 +150,7 @@ def sum_samples(representation: Representation, seen: Seen, max_norm: float) -> 
         n_dims, seed, purpose = SUM_DIMS, 0, "project features"
     else:
         raise RuntimeError("this representation is no sum of vectors")
-    if n_dims < n_numbers and n_numbers * n_dims > DENSE_NUMBERS:
-        raise OptionError(
-            f"vectors of {n_numbers} numbers cannot be projected to {n_dims}; give fewer dims, or a model with a "
-            "smaller last layer"
-        )
+    _check_projection(n_numbers, n_dims)
     squares = np.square(errors).sum(axis=1) * np.square(inputs).sum(axis=1)
     errors = errors * (STEPS * np.minimum(1.0 / max_norm, 1.0 / np.sqrt(np.maximum(squares, 1e-30))))[:, np.newaxis]
     sums = np.zeros((seen.sizes.size, min(n_dims, n_numbers)), dtype=np.int64)
@@ -169,6 +165,25 @@ def sum_samples(representation: Representation, seen: Seen, max_norm: float) -> 
         steps[np.square(steps).sum(axis=1) > STEPS**2] = 0  # never, but for an error: then the sample does not count
         np.add.at(sums, owners[block], steps)
     return sums
+
+
+def check_head(representation: Representation | None, n_head: int, n_classes: int) -> None:
+    """Raise if the vectors of samples, as a last layer of so many numbers has them, are too long to be summed up.
+
+    ``n_head``: 0 if that is not known.
+    """
+    if n_head and isinstance(representation, HeadGradient):
+        _check_projection(n_head, representation.dims or n_head)
+    elif n_head and is_summed(representation):
+        _check_projection(n_head // n_classes - 1, SUM_DIMS)
+
+
+def _check_projection(n_numbers: int, n_dims: int) -> None:
+    if n_dims < n_numbers and n_numbers * n_dims > DENSE_NUMBERS:
+        raise OptionError(
+            f"vectors of {n_numbers} numbers cannot be projected to {n_dims}: give fewer dims, or a model with a "
+            "smaller last layer"
+        )
 
 
 def _finite(rows: npt.NDArray[np.floating]) -> Matrix:

@@ -235,6 +235,14 @@ class PrivacyLedger:
         recent = [each for at, each in rounds.items() if at >= first and (latest is None or at <= latest)]
         return sum((epsilon for each in recent for epsilon in each), Fraction(0))
 
+    def grants(self, client: ClientId, round_index: int) -> bool:
+        """Return whether a client may report in a round; nothing is spent by asking."""
+        is_known = self._is_repeatable and round_index in self._spent.get(client, {})
+        n_wanted = 2 if self._n_open else 1  # a line that was cut short is spent first
+        return (
+            is_known or self.spent(client, round_index) + n_wanted * self._rule.epsilon_of_report <= self._rule.budget
+        )
+
     def spend(self, wanted: Sequence[tuple[ClientId, int]], round_index: int) -> list[bool]:
         """Return which of some clients may report in a round; what they spend is on disk then.
 
@@ -256,9 +264,8 @@ class PrivacyLedger:
             self._n_open = 0
         granted = []
         for client, later in wanted:
-            is_known = self._is_repeatable and round_index in self._spent.get(client, {})
-            is_granted = is_known or self.spent(client, round_index) + epsilon <= self._rule.budget
-            if is_granted and not is_known:
+            is_granted = self.grants(client, round_index)
+            if is_granted and not (self._is_repeatable and round_index in self._spent.get(client, {})):
                 one = Spending(round_index=round_index, client=client, epsilon=epsilon, next_round=later, what=what)
                 self._note(one)
                 lines.append(one)

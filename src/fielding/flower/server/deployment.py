@@ -17,6 +17,7 @@ import numpy as np
 from fielding._typing import ClientId, Json, Models
 from fielding._version import __version__
 from fielding.atomic import replaced_file
+from fielding.client.privacy.counts import check_head
 from fielding.client.privacy.geometric import secret_words
 from fielding.client.privacy.ledger import LEDGER, PrivacyLedger
 from fielding.client.report_rule import ReportRule
@@ -421,6 +422,9 @@ def set_up_run(deployment: Deployment, config: Config, *, run_id: str) -> RunSet
     kind: Kind = "vector" if report_rule is None or not is_exact else report_rule.kind
     metric = config.coordinator.metric or "l1" if report_rule is None else report_rule.metric
     initial, layout, draw_model = _first_model(deployment, config)
+    if report_rule is not None and not is_exact:
+        with mistakes_in("coordinator.representation"):
+            check_head(report_rule.representation, head_size(layout, deployment.classes), deployment.classes)
     has_shares = report_rule is not None and report_rule.is_label and report_rule.kind == "histogram"
     n_features = deployment.classes if has_shares else None
     return RunSetup(
