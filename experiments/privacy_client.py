@@ -18,7 +18,7 @@ import numpy as np
 
 from experiments.tables import Table, markdown
 from fielding._typing import Counts, Json, Matrix, Membership
-from fielding.client.privacy.gaussian import DiscreteGaussian, epsilon_of
+from fielding.client.privacy.gaussian import DiscreteGaussian, epsilon_of_rho
 from fielding.client.privacy.geometric import repeatable_words
 from fielding.client.privacy.ledger import PrivacyLedger
 from fielding.client.privacy.sums import (
@@ -161,7 +161,7 @@ def compare_groups(seeds: int) -> None:
     rows: list[Sequence[str]] = [("noise of one step", "epsilon of it", *map(str, crowds))]
     for sigma in (1.0, 2.0, 4.0, 8.0, 16.0):
         found = [statistics.mean(group_by_step(n, sigma, seed) for seed in range(seeds)) for n in crowds]
-        rows.append((f"{sigma:g}", f"{epsilon_of(0.5 / sigma**2, 1e-5):.2f}", *(f"{one:.2f}" for one in found)))
+        rows.append((f"{sigma:g}", f"{epsilon_of_rho(0.5 / sigma**2, 1e-5):.2f}", *(f"{one:.2f}" for one in found)))
     print(markdown(rows), flush=True)
     rows = [("epsilon of a run", *map(str, crowds))]
     for epsilon in (8.0, 4.0, 2.0, 1.0):

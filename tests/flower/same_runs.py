@@ -8,10 +8,11 @@ import pytest
 
 from fielding._typing import Json
 from fielding.config.keys import Config
-from fielding.records.run_checkpoint import load_run
-from fielding.records.run_folder import CLIENTS, EVENTS, MEMBERSHIPS, ROUNDS, newest_checkpoint
+from fielding.records.run_checkpoint import RunCheckpoint, load_run
+from fielding.records.run_folder import CLIENTS, EVENTS, MEMBERSHIPS, ROUNDS, RunFolder, newest_checkpoint
 from fielding.simulation.experiment import run
 from tests.flower.device_wire import Deployed, lines
+from tests.simulation.run_cases import Crash
 
 TOLERANCE = 1e-5
 COSTS = ("time_s", "bytes_down", "bytes_up", "client_seconds")
@@ -63,6 +64,22 @@ def assert_stops_do_no_harm(config: Config, folder: Path) -> None:
         cut.restarted()
     assert cut.run() is not None
     assert_same_runs(cut.out, whole.out)
+
+
+def crash_after(deployed: Deployed, round_index: int) -> None:
+    """Let a server crash when all of a round is done but its checkpoint; the devices then meet a new one."""
+    real = RunFolder.commit
+
+    def commit(folder: RunFolder, checkpoint: RunCheckpoint) -> None:
+        if checkpoint.round_index == round_index:
+            raise Crash
+        real(folder, checkpoint)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RunFolder, "commit", commit)
+        with pytest.raises(Crash):
+            deployed.run()
+    deployed.restarted()
 
 
 def _comparable(rows: Sequence[Mapping[str, Json]]) -> list[dict[str, Json]]:

@@ -27,7 +27,7 @@ from fielding.flower.server.exchange import _check_answer
 from fielding.flower.wire.orders import DescribeReply, ProbeOrder, ProbeReply, Refusal, TrainReply
 from tests.flower.device_wire import Deployed, deployed_config
 from tests.flower.devices import RULE, Diary, describe, device, samples
-from tests.flower.same_runs import assert_stops_do_no_harm, deployed_as_simulated
+from tests.flower.same_runs import assert_stops_do_no_harm, crash_after, deployed_as_simulated
 from tests.simulation.run_cases import Table, table
 
 PRIVATE: dict[str, Json] = {"mode": "client", "epsilon": 900}
@@ -66,6 +66,19 @@ def test_a_server_that_stops_and_goes_on_spends_no_more(tmp_path: Path) -> None:
 
     rounds = [one.round_index for one in read_ledger(next((tmp_path / "two").rglob(LEDGER))).spendings]
     assert rounds == sorted(set(rounds))
+
+
+def test_a_round_that_is_gone_through_again_after_a_crash_is_spent_again_and_the_run_ends_all_the_same(
+    tmp_path: Path,
+) -> None:
+    deployed = Deployed(deployed_config(private_table(rounds=8)), tmp_path)
+    crash_after(deployed, 2)
+
+    assert deployed.run() is not None
+
+    found = read_ledger(deployed.out / LEDGER)
+    assert [one.round_index for one in found.spendings][:5] == [0, 1, 2, 2, 3]
+    assert len(found.spendings) == found.rules[-1]["releases"]  # the last sum was refused: centers stayed
 
 
 def test_a_device_never_reports_and_says_no_more_than_its_part_of_a_sum(tmp_path: Path) -> None:

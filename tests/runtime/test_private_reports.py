@@ -1,3 +1,4 @@
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -7,20 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding._typing import Counts
-from fielding.client.privacy.counts import unit_of
+from fielding.client.privacy.counts import STEPS, sum_samples, unit_of
 from fielding.client.privacy.geometric import RandomWords, repeatable_words
 from fielding.client.privacy.ledger import LEDGER, PrivacyLedger, read_ledger
-from fielding.client.privacy.rule import PrivacyRule
+from fielding.client.privacy.rule import PrivacyRule, gaussian_rule
 from fielding.client.representation.registry import representation_named
-from fielding.errors import CheckpointError
+from fielding.errors import CheckpointError, OptionError
 from fielding.rng import stream
+from fielding.runtime import private_reports
 from fielding.runtime.observe import Sight
 from fielding.runtime.private_reports import PrivateObserver
 from fielding.runtime.workers import Workers
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.sliding import SlidingWindows
 from tests.runtime.plans import softmax_trainer
-from tests.runtime.seeing import MODEL, Arrivals, windows_of
+from tests.runtime.seeing import MODEL, Arrivals, seen_from_scratch, windows_of
 from tests.simulation.run_cases import Sample, planted_windows
 
 ONE_REPORT = PrivacyRule(epsilon=Fraction(1), reports=1, window=2)
@@ -204,22 +206,63 @@ def test_reports_wait_for_the_model_that_clients_see_with() -> None:
     assert waiting.observe(1).clients.tolist() == [0]
 
 
-def test_a_device_goes_on_with_what_it_said_and_reports_when_its_turn_comes(tmp_path: Path) -> None:
-    windows, rule = windows_of({0: [(1, -1)] * 20}, n_visible=4), PrivacyRule(epsilon=Fraction(1), reports=2, window=4)
-    steady = observer_of(windows, rule)
-    whole = [steady.observe(at) for at in range(10)]
+GAUSSIAN = gaussian_rule(epsilon=Fraction(4), delta=Fraction(1, 10**5), reports=2, window=4, max_norm=1.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("label", PrivacyRule(epsilon=Fraction(1), reports=2, window=4)),
+        ("embedding", GAUSSIAN),
+        ("head-gradient", GAUSSIAN),
+    ],
+)
+def test_a_device_reports_as_in_a_fleet_and_goes_on_with_what_it_said(
+    tmp_path: Path, name: str, rule: PrivacyRule
+) -> None:
+    blocks = [(1, -1), (2, -3), (1,), (-2, 1, 1), (3, 3)] * 4
+    windows = windows_of({0: blocks, 1: [*blocks[1:], (1,)]}, n_visible=4)
+    alone = windows_of({0: blocks}, n_visible=4)
+    fleet = observer_of(windows, rule, name=name)
+    whole = [fleet.observe(at) for at in range(10)]
     state = None
 
     for at in range(10):
-        device = observer_of(windows, rule, ledger=tmp_path / LEDGER, is_whole=False)
+        device = observer_of(alone, rule, name=name, ledger=tmp_path / LEDGER, is_whole=False)
         if state is not None:
             device.resume(state)
         told = device.observe(at)
         state = device.state()
 
-        assert told.representations.tolist() == whole[at].representations.tolist()
+        assert told.representations.tolist() == whole[at].representations[whole[at].clients == 0].tolist()
+    assert len(read_ledger(tmp_path / LEDGER).spendings) > 2
     with pytest.raises(CheckpointError, match="describes no private reports"):
         device.resume({})
+
+
+@pytest.mark.parametrize("name", ["embedding", "head-gradient"])
+def test_sums_carry_the_noise_of_the_rule_in_whole_steps(name: str) -> None:
+    windows = windows_of({0: [(1, -2, 3)]})
+    rule, representation = replace(GAUSSIAN, window=2), representation_named(name)
+
+    due = observer_of(windows, rule, name=name).observe(0)
+
+    words = noise_of(0, 0)
+    rule.next_round(0, None, words)  # the turn is drawn first
+    exact = sum_samples(representation, seen_from_scratch(windows, 0), rule.max_norm)[0]
+    noised = exact + rule.gaussian_noise(STEPS).draw(exact.size, words)
+    assert due.representations.tolist() == [(noised / STEPS / 3).astype(np.float32).tolist()]
+
+
+def test_what_cannot_be_summed_up_spends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_given: object) -> Counts:
+        raise OptionError("vectors cannot be projected")
+
+    monkeypatch.setattr(private_reports, "count_samples", refuse)
+
+    with pytest.raises(OptionError, match="cannot be projected"):
+        observer_of(windows_of({0: [(1,)]}), GAUSSIAN, name="head-gradient", ledger=tmp_path / LEDGER).observe(0)
+    assert not (tmp_path / LEDGER).exists()
 
 
 def test_windows_of_real_gaps_hold_a_sample_for_as_long_as_the_rule_says() -> None:

@@ -78,12 +78,13 @@ def _say_kind(what: str, record: dict[str, Json]) -> None:
     if record["n_torn"]:
         say(f"cut short           {record['n_torn']} lines by a crash; they count as reports")
     if isinstance(reports, list):
-        rows = [[str(one["round"]), str(one["reports"])] for one in reports if isinstance(one, dict)]
-        if what == REPORT:
-            rows = [
-                [*row, plain(one["epsilon"])] for row, one in zip(rows, reports, strict=True) if isinstance(one, dict)
-            ]
-        head = ["round", name, *(["epsilon of each"] if what == REPORT else [])]
+        is_split = what == REPORT and "delta" not in record  # of Gaussian noise, the first reports tell the most
+        rows = [
+            [str(one["round"]), str(one["reports"]), *([plain(one["epsilon"])] if is_split else [])]
+            for one in reports
+            if isinstance(one, dict)
+        ]
+        head = ["round", name, *(["epsilon of each"] if is_split else [])]
         title = f"The last {MOST_ROUNDS} rounds with {name}" if len(rows) > MOST_ROUNDS else f"Rounds with {name}"
         say_table(title, [head, *rows[-MOST_ROUNDS:]])
 

@@ -2,16 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 from fielding._typing import Json, Models
 from fielding.client.privacy.accountant import noise_for
-from fielding.client.privacy.counts import SENSITIVITY, is_summed, unit_of
+from fielding.client.privacy.counts import is_summed, unit_of
 from fielding.client.privacy.geometric import RandomWords
 from fielding.client.privacy.ledger import PrivacyLedger
-from fielding.client.privacy.rule import PrivacyRule
+from fielding.client.privacy.rule import PrivacyRule, gaussian_rule
 from fielding.client.privacy.sums import LEAST_CLIENTS, SumRule, SumSchedule
 from fielding.client.privacy.training import FOREVER, MODELS, PrivateTraining
 from fielding.client.report_rule import ReportRule
@@ -183,10 +182,8 @@ def privacy_of(config: Config, report_rule: ReportRule) -> PrivacyRule | None:
     if section.epsilon is None:
         raise OptionError('privacy.mode is "record", but privacy.epsilon is not given; set it, for example to 2')
     window = span_of(config)
-    is_gaussian = is_summed(report_rule.representation)
     with mistakes_in("privacy.mode"):
-        if not is_gaussian:
-            unit_of(report_rule.representation, report_rule.name)
+        unit_of(report_rule.representation, report_rule.name)
         if config.coordinator.trigger == "pairwise":
             raise OptionError("trigger 'pairwise' compares single reports, whose noise would decide; take another one")
     kind = kind_of(config)
@@ -196,17 +193,14 @@ def privacy_of(config: Config, report_rule: ReportRule) -> PrivacyRule | None:
             "say so, which would tell; take fielding, moves or always, or leave privacy out"
         )
     with mistakes_in("privacy"):
-        rule = PrivacyRule(
-            epsilon=Fraction(repr(section.epsilon)),
-            reports=section.reports_per_window or 1,
-            window=window,
-        )
-        if not is_gaussian:
-            return rule
-        return replace(
-            rule,
+        epsilon, reports = Fraction(repr(section.epsilon)), section.reports_per_window or 1
+        if not is_summed(report_rule.representation):
+            return PrivacyRule(epsilon=epsilon, reports=reports, window=window)
+        return gaussian_rule(
+            epsilon=epsilon,
             delta=Fraction(repr(section.delta or DELTA)),
-            noise_multiplier=noise_for(section.epsilon, section.delta or DELTA, rate=1.0, n_steps=rule.reports),
+            reports=reports,
+            window=window,
             max_norm=section.report_norm or 1.0,
         )
 
@@ -353,11 +347,7 @@ def check_fleet(config: Config, n_clients: int) -> None:
 def noise_variance_of(config: Config, report_rule: ReportRule) -> float:
     """Return the variance of the noise that clients add to each count of samples; 0 if reports are exact."""
     rule = privacy_of(config, report_rule)
-    if rule is None:
-        return 0.0
-    if rule.noise_multiplier:
-        return (SENSITIVITY * rule.noise_multiplier) ** 2
-    return rule.noise_variance(unit_of(report_rule.representation))
+    return 0.0 if rule is None else rule.noise_variance(unit_of(report_rule.representation))
 
 
 def report_policy(config: Config, report_rule: ReportRule) -> Policy:

@@ -4,20 +4,22 @@ McMahan et al., 2018: each update is cut down to a length, noise is added to the
 divided by how many participants the cluster was expected to have, not by how many it had.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil, sqrt
 
 import numpy as np
 
-from fielding._typing import Counts, Mask, Membership, Models, Vector
+from fielding._typing import Mask, Membership, Models, Vector
 from fielding.client.privacy.gaussian import draw_normals
 from fielding.client.privacy.geometric import RandomWords
 from fielding.client.privacy.ledger import PrivacyLedger
 from fielding.client.privacy.training import PrivateTraining, draw_samples
-from fielding.errors import OptionError
 from fielding.federation.clients import Updates
 
+_LOG = logging.getLogger(__name__)
+ALL = "all"  # whom the ledger charges: every client at once
 MOST_NOISE = 5.0
 """Length that the noise on a cluster's mean may have at most, in clips; a cluster with more does not train."""
 
@@ -46,25 +48,28 @@ class DpFedAvg:
         return np.where(members >= self.least_members, self.rule.rate * members, 0.0)
 
     def draw_clients(self, n_clients: int, round_index: int) -> Mask:
-        """Return which clients are to train in a round, each by chance and by itself."""
+        """Return which clients are to train in a round, each by chance and by itself; none if the budget is spent."""
+        if not self.ledger.grants(ALL, round_index):
+            return np.zeros(n_clients, dtype=np.bool_)
         drawn = draw_samples(n_clients, self.rule.rate, n_steps=1, words=self.words(round_index, 0))
         return np.asarray(drawn[0], dtype=np.bool_)
 
     def noised(self, models: Models, updates: Updates, expected: Vector) -> Updates:
         """Return one answer for each cluster that trains, the noised mean of its updates, also if none came.
 
-        Raises
-        ------
-        OptionError
-            If the budget is spent; nothing may be released then.
+        Once the budget is spent there is no answer, and models stay as they are: a round that a crash made the server
+        go through again was released twice, each time with other noise, and spent twice.
         """
-        at = updates.round_index
-        if not self.ledger.spend([("all", at + 1)], at)[0]:
-            raise OptionError(
-                f"what models may tell of a client is spent: privacy.training_epsilon is {self.rule.epsilon:g} for "
-                f"{self.rule.n_times} rounds; begin a new run"
+        at, rows = updates.round_index, np.flatnonzero(expected)
+        if not self.ledger.spend([(ALL, at + 1)], at)[0]:
+            _LOG.warning(
+                "round %d: what models may tell of a client is spent (privacy.training_epsilon is %g for %d rounds), "
+                "so models stay as they are",
+                at,
+                self.rule.epsilon,
+                self.rule.n_times,
             )
-        rows: Counts = np.flatnonzero(expected)
+            rows = rows[:0]
         words, made = self.words(at, 1), models[rows].copy()
         for place, row in enumerate(rows.tolist()):
             start = models[row, : self.n_parameters].astype(np.float64)

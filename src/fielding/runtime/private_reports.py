@@ -1,4 +1,4 @@
-"""Stages 1 to 4 in private: clients report noised counts by a schedule that does not depend on their data."""
+"""Stages 1 to 4 in private: clients report noised counts or sums by a schedule that does not depend on their data."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,8 +10,7 @@ from fielding._typing import ClientId, Counts, Mask, Matrix, Models
 from fielding.client.drift import Never
 from fielding.client.drift.detectors import VectorDetector
 from fielding.client.fleet import FleetReports
-from fielding.client.privacy.counts import SENSITIVITY, count_samples, is_summed, noised_vectors, sum_samples, unit_of
-from fielding.client.privacy.gaussian import draw_normals
+from fielding.client.privacy.counts import count_samples, first_reference, noised_vectors, unit_of
 from fielding.client.privacy.ledger import PrivacyLedger
 from fielding.client.privacy.rule import PrivacyRule
 from fielding.client.representation.representation import Representation
@@ -49,7 +48,7 @@ class PrivateObserver(SampleObserver):
         detector = VectorDetector(drift_test=Never(), metric=metric_named("l2"))
         super().__init__(windows, representation, detector=detector, sight=sight, is_whole=is_whole)
         self._rule, self._ledger, self._ids, self._noise_of = rule, ledger, client_ids, noise_of
-        self._unit = 1 if is_summed(representation) else unit_of(representation)
+        self._unit = unit_of(representation)
         self._due = [ledger.next_round(client) for client in client_ids]
         self._n_reported: Counts = np.full(windows.n_clients, NEVER_TOLD, dtype=np.int64)
         self._noised: Matrix = np.zeros((windows.n_clients, 0))
@@ -109,14 +108,14 @@ class PrivateObserver(SampleObserver):
 
     def _known_reference(self, tallies: Matrix) -> npt.NDArray[np.float64]:
         """Return what windows are compared with: what all clients told at the start, or what these tell."""
-        tallies = tallies if is_summed(self._representation) else np.maximum(tallies, 0.0)
-        reference = tallies.sum(axis=0) if self.reference is None else self.reference
+        known = self.reference
+        reference = first_reference(self._representation, tallies) if known is None else known
         if self._is_whole:
             self.reference = reference
         return np.asarray(reference)
 
     def _report(self, clients: Counts, round_index: int) -> Counts:
-        """Return which of some clients may report, with new noise on the counts of their windows."""
+        """Return which of some clients may report, with new noise on the counts or sums of their windows."""
         if not clients.size:
             return clients
         rows, sizes = self._windows.training(round_index).of(clients)
@@ -129,24 +128,15 @@ class PrivateObserver(SampleObserver):
             self._rule.next_round(round_index, self._due[client], one)
             for client, one in zip(clients.tolist(), words, strict=True)
         ]
-        wanted = np.flatnonzero(sizes)
-        granted = self._ledger.spend([(self._ids[clients[at]], later[at]) for at in wanted.tolist()], round_index)
-        seen, is_gaussian = self._sight.of(rows, sizes), self._rule.noise_multiplier > 0.0
-        counts: Matrix = (
-            sum_samples(self._representation, seen, self._rule.max_norm)
-            if is_gaussian
-            else count_samples(self._representation, seen).astype(np.float64)
-        )
+        counts = count_samples(self._representation, self._sight.of(rows, sizes), self._rule.max_norm)
         if self._noised.shape[1] != counts.shape[1]:
             self._noised = np.zeros((self._windows.n_clients, counts.shape[1]))
-        noise = None if is_gaussian else self._rule.noise(self._unit)
+        wanted = np.flatnonzero(sizes)
+        granted = self._ledger.spend([(self._ids[clients[at]], later[at]) for at in wanted.tolist()], round_index)
         chosen = wanted[np.array(granted, dtype=np.bool_)]
         for at in chosen.tolist():
             client = int(clients[at])
-            if noise is None:
-                drawn = SENSITIVITY * self._rule.noise_multiplier * draw_normals(counts.shape[1], words[at])
-            else:
-                drawn = noise.draw(counts.shape[1], words[at]).astype(np.float64)
+            drawn = self._rule.draw_noise(counts.shape[1], self._unit, words[at])
             self._noised[client] = (counts[at] + drawn) / self._unit
             self._n_reported[client], self._due[client] = sizes[at], later[at]
         return clients[chosen]

@@ -9,6 +9,7 @@ import numpy as np
 
 from fielding._typing import ClientId, Codes, Counts, Features, Json, Models
 from fielding.client.drift import DriftTest
+from fielding.client.privacy.counts import check_head
 from fielding.client.privacy.geometric import repeatable_words
 from fielding.client.privacy.ledger import PrivacyLedger
 from fielding.client.report_rule import ReportRule
@@ -181,6 +182,9 @@ def observer_of(
         detector = report_rule.drift_detector()
         observer = SampleObserver(windows, report_rule.representation, detector=detector, sight=sight)
     else:
+        with mistakes_in("coordinator.representation"):
+            n_head = head_size(trainer.layout, windows.n_classes)
+            check_head(report_rule.representation, n_head, windows.n_classes)
         observer = PrivateObserver(
             windows,
             report_rule.representation,

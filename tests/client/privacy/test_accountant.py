@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from fielding.client.privacy.accountant import ORDERS, divergences, epsilon_of, noise_for
+from fielding.client.privacy.accountant import ORDERS, divergences, epsilon_of_divergences, noise_for
 from fielding.errors import OptionError
 from tests.client.privacy.reference import Case, known_epsilons
 
@@ -26,7 +26,7 @@ def test_of_whole_orders_it_is_the_accountant_of_dp_accounting(known: dict[Case,
             own = np.full(len(ORDERS), np.inf)
             own[WHOLE] = divergences(rate, noise, n_steps)[WHOLE]
 
-            assert epsilon_of(own, delta) == pytest.approx(epsilon, abs=1e-6, rel=1e-6)
+            assert epsilon_of_divergences(own, delta) == pytest.approx(epsilon, abs=1e-6, rel=1e-6)
 
 
 @pytest.mark.parametrize(("rate", "noise", "order"), [(0.1, 1.5, 4.9), (0.01, 0.7, 1.5), (0.5, 6.0, 3.3)])
@@ -47,15 +47,15 @@ def test_it_is_never_above_dp_accounting_whose_other_orders_are_bounds(known: di
 
     assert len(bounds) == 2
     for (rate, noise, n_steps, _, delta), epsilon in bounds.items():
-        assert 0.9 * epsilon < epsilon_of(divergences(rate, noise, n_steps), delta) <= epsilon + 1e-9
+        assert 0.9 * epsilon < epsilon_of_divergences(divergences(rate, noise, n_steps), delta) <= epsilon + 1e-9
 
 
 def test_noise_is_the_least_that_keeps_epsilon() -> None:
     for epsilon in (0.5, 8.0):
         noise = noise_for(epsilon, 1e-5, rate=0.1, n_steps=200)
 
-        assert epsilon_of(divergences(0.1, noise, 200), 1e-5) <= epsilon
-        assert epsilon_of(divergences(0.1, noise - 0.002, 200), 1e-5) > epsilon
+        assert epsilon_of_divergences(divergences(0.1, noise, 200), 1e-5) <= epsilon
+        assert epsilon_of_divergences(divergences(0.1, noise - 0.002, 200), 1e-5) > epsilon
 
 
 def test_without_noise_enough_or_delta_there_is_none() -> None:

@@ -4,6 +4,7 @@ From how often it is right and wrong follows an epsilon that the mechanism has a
 (Clopper and Pearson); it must not exceed the one that is claimed.
 """
 
+from dataclasses import replace
 from fractions import Fraction
 from math import log
 
@@ -11,9 +12,11 @@ import numpy as np
 import pytest
 
 from fielding._typing import Counts
-from fielding.client.privacy.counts import PRIVATE, count_samples, unit_of
+from fielding.client.privacy.counts import PRIVATE, SENSITIVITY, STEPS, count_samples, sum_samples, unit_of
+from fielding.client.privacy.gaussian import DiscreteGaussian
 from fielding.client.privacy.geometric import TwoSidedGeometric, repeatable_words
-from fielding.client.privacy.rule import PrivacyRule
+from fielding.client.privacy.rule import PrivacyRule, gaussian_rule
+from fielding.client.representation.embedding import Embedding
 from fielding.client.representation.registry import representation_named
 from fielding.client.representation.representation import Seen
 
@@ -63,3 +66,36 @@ def test_the_audit_finds_noise_that_is_too_small() -> None:
     careless = TwoSidedGeometric(scale=rule.noise(1).scale / 2)  # as if one sample changed the counts by 1
 
     assert least_epsilon(one, other, careless) > rule.epsilon
+
+
+# ---- sums with Gaussian noise ----------------------------------------------------------------------------------------
+
+GAUSSIAN = gaussian_rule(epsilon=Fraction(3, 2), delta=Fraction(1, 10**5), reports=1, window=10)
+N_DRAWS = 30_000
+RARE = 0.003  # how often the attacker is to be wrong: that shows the most
+
+
+def least_epsilon_of_sums(noise: DiscreteGaussian) -> float:
+    """Return what the best attack on one number shows, whose canary is as far out as it can be, on either side."""
+    from scipy.stats import beta, norm
+
+    rng = np.random.default_rng(4)
+    one, other = (
+        int(sum_samples(Embedding(), replace(window(0), features=np.full((20, 1), side, "f4")), 1.0)[0, 0])
+        for side in (5.0, -5.0)
+    )
+    one = other + (one - other) // 20  # only one of the 20 samples differs
+    assert one - other == SENSITIVITY * STEPS
+    threshold = other + noise.sigma * norm.isf(RARE)
+    right, wrong = (
+        int((truth + noise.draw(N_DRAWS, repeatable_words(rng)) > threshold).sum()) for truth in (one, other)
+    )
+    surely_right = beta.ppf(SURE, right, N_DRAWS - right + 1) - float(GAUSSIAN.delta)
+    return float(log(surely_right / beta.ppf(1 - SURE, wrong + 1, N_DRAWS - wrong)))
+
+
+def test_no_attack_on_sums_shows_more_than_is_claimed_and_half_the_noise_is_found_out() -> None:
+    noise = GAUSSIAN.gaussian_noise(unit_of(Embedding()))
+
+    assert 0.3 * GAUSSIAN.epsilon < least_epsilon_of_sums(noise) <= GAUSSIAN.epsilon
+    assert least_epsilon_of_sums(DiscreteGaussian(sigma=noise.sigma // 2)) > GAUSSIAN.epsilon

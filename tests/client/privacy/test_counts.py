@@ -89,7 +89,7 @@ def test_what_has_no_proven_sensitivity_is_refused_by_name() -> None:
         unit_of(representation_named("label + predictions"), "label + predictions")
     with pytest.raises(OptionError, match="of one's own is not proven"):
         unit_of(None)
-    assert {type(representation_named(name)) for name in PRIVATE} == set(UNITS)
+    assert {type(representation_named(name)) for name in (*PRIVATE, *NOISED_SUMS)} == set(UNITS)
 
 
 def test_shares_are_taken_of_the_public_number_of_samples_and_not_brought_back_to_the_simplex() -> None:

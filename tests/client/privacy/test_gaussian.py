@@ -6,7 +6,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from fielding.client.privacy.gaussian import MOST_SIGMA, DiscreteGaussian, best_order, epsilon_of, rho_of
+from fielding.client.privacy.gaussian import MOST_SIGMA, DiscreteGaussian, best_order, epsilon_of_rho, rho_of
 from fielding.client.privacy.geometric import repeatable_words, secret_words
 from fielding.errors import OptionError
 from tests.client.privacy.reference import Case, known_epsilons
@@ -55,7 +55,7 @@ def test_sigma_is_a_whole_number_that_words_can_hold(sigma: object) -> None:
 
 @pytest.mark.parametrize(("sigma", "n", "delta"), DP_ACCOUNTING)
 def test_epsilon_is_that_of_dp_accounting(sigma: float, n: int, delta: float) -> None:
-    assert epsilon_of(n / (2 * sigma**2), delta) == pytest.approx(DP_ACCOUNTING[sigma, n, delta], abs=1e-6)
+    assert epsilon_of_rho(n / (2 * sigma**2), delta) == pytest.approx(DP_ACCOUNTING[sigma, n, delta], abs=1e-6)
 
 
 def test_epsilon_is_that_of_the_installed_dp_accounting() -> None:
@@ -66,7 +66,7 @@ def test_epsilon_is_that_of_the_installed_dp_accounting() -> None:
     known = known_epsilons([*at_best, *usual])
 
     for best, few in zip(at_best, usual, strict=True):
-        own = epsilon_of(best[2] / (2 * best[1] ** 2), best[4])
+        own = epsilon_of_rho(best[2] / (2 * best[1] ** 2), best[4])
         assert own == pytest.approx(known[best][0], abs=1e-6)
         assert known[best][1] <= own <= known[few][0] + 1e-9, "the exact one is of continuous noise; its orders are few"
 
@@ -76,9 +76,9 @@ def test_a_budget_is_as_large_as_epsilon_allows_and_no_larger(epsilon: float, de
     budget = rho_of(epsilon, delta)
 
     assert isinstance(budget, Fraction)
-    assert epsilon_of(float(budget), delta) <= epsilon
-    assert epsilon_of(1.001 * float(budget) + 1e-11, delta) > epsilon
+    assert epsilon_of_rho(float(budget), delta) <= epsilon
+    assert epsilon_of_rho(1.001 * float(budget) + 1e-11, delta) > epsilon
 
 
 def test_nothing_released_tells_nothing() -> None:
-    assert epsilon_of(0.0, 1e-5) == 0.0
+    assert epsilon_of_rho(0.0, 1e-5) == 0.0

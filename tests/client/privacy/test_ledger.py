@@ -32,6 +32,20 @@ def test_what_would_exceed_the_budget_of_a_window_is_refused_until_there_is_budg
     assert ledger.spent("ann", 13) == 1
 
 
+def test_asking_spends_nothing_and_counts_a_line_that_was_cut_short(tmp_path: Path) -> None:
+    ledger = PrivacyLedger(tmp_path / LEDGER, RULE)
+    assert spend(ledger, 0)
+    assert [ledger.grants("ann", 1) for _ in range(3)] == [True] * 3
+    with (tmp_path / LEDGER).open("ab") as file:
+        file.write(b'{"round": 1, "cl')
+
+    torn = PrivacyLedger(tmp_path / LEDGER, RULE)
+
+    assert not torn.grants("ann", 2)
+    assert not spend(torn, 2)
+    assert torn.grants("ann", 12)
+
+
 def test_a_new_process_knows_what_was_spent_and_when_a_client_may_report_again(tmp_path: Path) -> None:
     first = PrivacyLedger(tmp_path / LEDGER, RULE)
     first.spend([("ann", 17), ("bob", 15)], 3)

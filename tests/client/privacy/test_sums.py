@@ -9,7 +9,7 @@ from hypothesis import given
 
 from fielding._typing import Counts, Matrix
 from fielding.client.privacy import sums
-from fielding.client.privacy.gaussian import DiscreteGaussian, epsilon_of
+from fielding.client.privacy.gaussian import DiscreteGaussian, epsilon_of_rho
 from fielding.client.privacy.geometric import repeatable_words
 from fielding.client.privacy.sums import (
     GRID,
@@ -131,7 +131,7 @@ def test_planned_releases_spend_the_budget_and_no_more(epsilon: float, releases:
 
     whole = releases * rule.epsilon_of_report
     assert whole <= rule.budget
-    assert 0.99 * epsilon < epsilon_of(float(whole), delta) <= epsilon
+    assert 0.99 * epsilon < epsilon_of_rho(float(whole), delta) <= epsilon
 
 
 def test_a_budget_of_nothing_is_refused() -> None:

@@ -44,12 +44,12 @@ def divergences(rate: float, noise: float, n_steps: int = 1) -> Vector:
     return np.array([n_steps * _divergence(rate, noise, order) for order in ORDERS])
 
 
-def epsilon_of(divergence: Vector, delta: float) -> float:
+def epsilon_of_divergences(divergence: Vector, delta: float) -> float:
     """Return the epsilon that divergences of all orders amount to at a delta (Canonne, Kamath and Steinke, 2020).
 
     Examples
     --------
-    >>> round(epsilon_of(divergences(1.0, 4.0), 1e-5), 3)
+    >>> round(epsilon_of_divergences(divergences(1.0, 4.0), 1e-5), 3)
     1.013
     """
     least = inf
@@ -67,21 +67,21 @@ def noise_for(epsilon: float, delta: float, *, rate: float, n_steps: int) -> flo
     Examples
     --------
     >>> noise = noise_for(2.0, 1e-5, rate=0.1, n_steps=100)
-    >>> epsilon_of(divergences(0.1, noise, 100), 1e-5) <= 2.0 < epsilon_of(divergences(0.1, noise - 0.002, 100), 1e-5)
+    >>> more, less = (epsilon_of_divergences(divergences(0.1, one, 100), 1e-5) for one in (noise, noise - 0.002))
+    >>> more <= 2.0 < less
     True
     """
     if not 0.0 < delta < 1.0:
         raise OptionError(f"delta is {echo(delta)}; give a number between 0 and 1")
     low, high = 0.25, 0.5
-    while epsilon_of(divergences(rate, high, n_steps), delta) > epsilon:
+    while epsilon_of_divergences(divergences(rate, high, n_steps), delta) > epsilon:
         low, high = high, 2.0 * high
         if high > MOST_NOISE:
             raise OptionError(f"no noise makes {n_steps} steps tell so little as epsilon {epsilon:g}; give more")
     while high - low > 0.0005:
         middle = (low + high) / 2.0
-        low, high = (
-            (low, middle) if epsilon_of(divergences(rate, middle, n_steps), delta) <= epsilon else (middle, high)
-        )
+        is_enough = epsilon_of_divergences(divergences(rate, middle, n_steps), delta) <= epsilon
+        low, high = (low, middle) if is_enough else (middle, high)
     return float(np.ceil(high * 1000.0) / 1000.0)
 
 

@@ -40,6 +40,11 @@ class DiscreteGaussian:
         if not isinstance(self.sigma, int) or not 1 <= self.sigma <= MOST_SIGMA:
             raise OptionError(f"sigma of the noise is {echo(self.sigma)}; give a whole number from 1 to {MOST_SIGMA}")
 
+    @property
+    def variance(self) -> float:
+        """Mean squared noise, at most."""
+        return float(self.sigma**2)
+
     def probability(self, noise: int) -> float:
         """Return the probability of a value of the noise."""
         sizes = np.arange(1, 40 * self.sigma + 40, dtype=np.float64)
@@ -82,14 +87,14 @@ def draw_normals(n_numbers: int, words: RandomWords) -> Vector:
     return np.asarray(ndtri(uniform))
 
 
-def epsilon_of(rho: float, delta: float) -> float:
+def epsilon_of_rho(rho: float, delta: float) -> float:
     """Return the epsilon that holds with probability ``1 - delta`` of releases that tell ``rho`` in all.
 
     The least over the orders of Rényi privacy (Canonne, Kamath and Steinke 2020, proposition 12).
 
     Examples
     --------
-    >>> round(epsilon_of(0.5, 1e-5), 4)  # one release with a sigma of 1
+    >>> round(epsilon_of_rho(0.5, 1e-5), 4)  # one release with a sigma of 1
     4.7284
     """
     if rho <= 0.0:
@@ -126,5 +131,5 @@ def rho_of(epsilon: float, delta: float) -> Fraction:
     low, high = 0, int(max(1.0, epsilon) / FINEST_RHO) + 1
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if epsilon_of(float(middle * FINEST_RHO), delta) <= epsilon else (low, middle)
+        low, high = (middle, high) if epsilon_of_rho(float(middle * FINEST_RHO), delta) <= epsilon else (low, middle)
     return low * FINEST_RHO

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from fielding._typing import ClientId, Json
 from fielding.atomic import sync_folder
-from fielding.client.privacy.accountant import divergences, epsilon_of
+from fielding.client.privacy.accountant import divergences, epsilon_of_divergences
 from fielding.client.privacy.rule import REPORT
 from fielding.errors import FileFormatError, OptionError, OutputError
 
@@ -123,7 +123,7 @@ class LedgerFile:
         rate, noise, delta = float(str(rule["rate"])), float(str(rule["noise"])), float(Fraction(str(rule["delta"])))
         n_steps = int(str(rule["steps"]))
         return {
-            client: epsilon_of(divergences(rate, noise, int(spent / share) * n_steps), delta)
+            client: epsilon_of_divergences(divergences(rate, noise, int(spent / share) * n_steps), delta)
             for client, spent in most.items()
         }
 
@@ -209,7 +209,7 @@ class PrivacyLedger:
         if "noise" in rule.record() and found.rules and found.rules[-1] != rule.record():
             raise OptionError(
                 f"{path} has a budget of {rule.what} with another noise, which cannot be added up; begin a new run, or "
-                "leave the number of rounds and of local steps as they were"
+                "leave [privacy], the number of rounds and of local steps as they were"
             )
         self._needs_rule = not found.rules or found.rules[-1] != rule.record()
         self._ends_open = found.ends_open
@@ -235,6 +235,14 @@ class PrivacyLedger:
         recent = [each for at, each in rounds.items() if at >= first and (latest is None or at <= latest)]
         return sum((epsilon for each in recent for epsilon in each), Fraction(0))
 
+    def grants(self, client: ClientId, round_index: int) -> bool:
+        """Return whether a client may report in a round; nothing is spent by asking."""
+        is_known = self._is_repeatable and round_index in self._spent.get(client, {})
+        n_wanted = 2 if self._n_open else 1  # a line that was cut short is spent first
+        return (
+            is_known or self.spent(client, round_index) + n_wanted * self._rule.epsilon_of_report <= self._rule.budget
+        )
+
     def spend(self, wanted: Sequence[tuple[ClientId, int]], round_index: int) -> list[bool]:
         """Return which of some clients may report in a round; what they spend is on disk then.
 
@@ -256,9 +264,8 @@ class PrivacyLedger:
             self._n_open = 0
         granted = []
         for client, later in wanted:
-            is_known = self._is_repeatable and round_index in self._spent.get(client, {})
-            is_granted = is_known or self.spent(client, round_index) + epsilon <= self._rule.budget
-            if is_granted and not is_known:
+            is_granted = self.grants(client, round_index)
+            if is_granted and not (self._is_repeatable and round_index in self._spent.get(client, {})):
                 one = Spending(round_index=round_index, client=client, epsilon=epsilon, next_round=later, what=what)
                 self._note(one)
                 lines.append(one)

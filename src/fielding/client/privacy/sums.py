@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from fielding._typing import Counts, Json, Matrix, Membership, Vector
-from fielding.client.privacy.gaussian import MOST_SIGMA, DiscreteGaussian, epsilon_of, rho_of
+from fielding.client.privacy.gaussian import MOST_SIGMA, DiscreteGaussian, epsilon_of_rho, rho_of
 from fielding.client.privacy.geometric import MOST_TERM, RandomWords, uniform_below
 from fielding.errors import OptionError, echo
 
@@ -44,7 +44,7 @@ class SumRule:
     Examples
     --------
     >>> rule = SumRule(epsilon=4.0, delta=1e-5, releases=16)
-    >>> round(rule.sigma / GRID, 2), round(epsilon_of(float(16 * rule.epsilon_of_report), 1e-5), 3) <= 4.0
+    >>> round(rule.sigma / GRID, 2), round(epsilon_of_rho(float(16 * rule.epsilon_of_report), 1e-5), 3) <= 4.0
     (4.63, True)
     """
 
@@ -91,7 +91,7 @@ class SumRule:
 
     def spent(self, rho: Fraction) -> float:
         """Return the epsilon of a client after releases that tell ``rho``."""
-        return epsilon_of(float(rho), self.delta)
+        return epsilon_of_rho(float(rho), self.delta)
 
     def record(self) -> dict[str, Json]:
         """Return the rule as the ledger holds it."""

@@ -50,9 +50,11 @@ class PrivateTraining:
 
     def epsilon_after(self, n_times: int) -> float:
         """Return what so many trainings tell of a sample, or so many rounds of a client, at ``delta``."""
-        from fielding.client.privacy.accountant import divergences, epsilon_of  # most devices need none of it
+        if not n_times:
+            return 0.0
+        from fielding.client.privacy.accountant import divergences, epsilon_of_divergences  # most devices need none
 
-        return epsilon_of(divergences(self.rate, self.noise, n_times * self.n_steps), self.delta) if n_times else 0.0
+        return epsilon_of_divergences(divergences(self.rate, self.noise, n_times * self.n_steps), self.delta)
 
     def rule(self, what: str = TRAINING) -> "PrivacyRule":
         """Return it as a ledger keeps it: each training takes an equal part of what may be spent.

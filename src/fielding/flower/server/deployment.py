@@ -17,7 +17,7 @@ import numpy as np
 from fielding._typing import ClientId, Json, Models
 from fielding._version import __version__
 from fielding.atomic import replaced_file
-from fielding.client.privacy.counts import is_summed
+from fielding.client.privacy.counts import check_head
 from fielding.client.privacy.geometric import secret_words
 from fielding.client.privacy.ledger import LEDGER, PrivacyLedger
 from fielding.client.report_rule import ReportRule
@@ -32,12 +32,12 @@ from fielding.engine.plugins import (
     local_rule,
     method_of,
     mistakes_in,
-    noise_variance_of,
     parts_of,
     policy_of,
     privacy_of,
     private_sums_of,
     report_budget_of,
+    report_policy,
     run_reports_from,
     serving_of,
     sums_of,
@@ -248,11 +248,6 @@ def describing_on_devices(config: Config) -> ReportRule:
             "your function to client_app(describe=...) and set own-vectors = true"
         )
     report_rule = report_rule_of(section, is_own=False, seed=config.seed)
-    if is_summed(report_rule.representation) and privacy_of(config, report_rule) is not None:
-        raise OptionError(
-            f"coordinator.representation is {echo(section.representation)}, whose noised sums work in the simulator "
-            "alone; take label, predictions or confusion"
-        )
     if report_rule.is_label or kind.reports_from == "nobody":
         return report_rule
     if kind.detector is not None:
@@ -427,6 +422,9 @@ def set_up_run(deployment: Deployment, config: Config, *, run_id: str) -> RunSet
     kind: Kind = "vector" if report_rule is None or not is_exact else report_rule.kind
     metric = config.coordinator.metric or "l1" if report_rule is None else report_rule.metric
     initial, layout, draw_model = _first_model(deployment, config)
+    if report_rule is not None and not is_exact:
+        with mistakes_in("coordinator.representation"):
+            check_head(report_rule.representation, head_size(layout, deployment.classes), deployment.classes)
     has_shares = report_rule is not None and report_rule.is_label and report_rule.kind == "histogram"
     n_features = deployment.classes if has_shares else None
     return RunSetup(
@@ -619,8 +617,12 @@ def _setting(
 ) -> MethodSetting:
     """Return what the method is made of; ``ledger``: the file of the budget of private models."""
     config = setup.config
-    noise_variance = 0.0 if setup.report_rule is None else noise_variance_of(config, setup.report_rule)
-    policy = policy_of(config, kind=setup.expected.kind, metric=setup.metric, noise_variance=noise_variance)
+    report_rule = setup.report_rule
+    policy = (
+        policy_of(config, kind=setup.expected.kind, metric=setup.metric)
+        if report_rule is None
+        else report_policy(config, report_rule)
+    )
     parts = parts_of(config, len(client_ids), policy)
     if deployment.aggregator is not None:
         parts = replace(parts, aggregator=deployment.aggregator, weighted=True)

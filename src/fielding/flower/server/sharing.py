@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Models, Vector
-from fielding.client.privacy.counts import noised_vectors
+from fielding.client.privacy.counts import first_reference, noised_vectors
 from fielding.client.report import checked_rows
 from fielding.client.report_rule import ReportRule
 from fielding.client.representation.representation import Representation
@@ -141,7 +141,7 @@ class Sharing:
         if not fitting:
             return []
         rows = np.stack(list(fitting.values()))
-        reference = np.asarray((np.maximum(rows, 0.0) if self._is_private else rows).sum(axis=0))
+        reference = first_reference(self._representation, rows) if self._is_private else np.asarray(rows.sum(axis=0))
         if not np.isfinite(reference).all():
             _LOG.warning("the sums of %d clients add up to infinity: all are refused", len(fitting))
             return []

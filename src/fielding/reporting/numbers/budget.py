@@ -4,7 +4,7 @@ from collections import Counter
 from fractions import Fraction
 
 from fielding._typing import Json
-from fielding.client.privacy.gaussian import epsilon_of
+from fielding.client.privacy.gaussian import epsilon_of_rho
 from fielding.client.privacy.ledger import LedgerFile
 from fielding.errors import InputError
 
@@ -17,7 +17,7 @@ def describe_sums(ledger: LedgerFile) -> dict[str, Json]:
         "epsilon": float(str(rule["epsilon"])),
         "delta": delta,
         "id_epsilon": rule.get("id_epsilon"),
-        "epsilon_spent": epsilon_of(float(rho), delta),
+        "epsilon_spent": epsilon_of_rho(float(rho), delta),
         "rho_spent": float(rho),
         "n_releases": len(ledger.spendings),
         "planned": rule["releases"],
