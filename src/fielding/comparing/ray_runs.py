@@ -21,7 +21,7 @@ from fielding.atomic import make_private, output_errors, replaced_file
 from fielding.comparing.sweep import TICK_S, Beside, Finished, Following, Note, RunJob, Step, run_in_processes
 from fielding.config.keys import ClockSection, TraceSection
 from fielding.config.reader import config_from
-from fielding.errors import InputError
+from fielding.errors import InputError, error_words
 from fielding.inputs import INPUTS_VARIABLE, located
 from fielding.ray_cluster import START_S, LostClusterError, begin_worker, capacity, last_line, ray_cluster, start_worker
 from fielding.records.lock import NAME as LOCK
@@ -339,8 +339,9 @@ class _Fleet:
                 one.heard = one.host.hear.remote()
             if not one.is_shared and one.fetched is None and time.monotonic() - one.fetched_s >= FETCH_S:
                 one.fetched, one.fetched_s = one.host.fetch.remote(is_last=False), time.monotonic()
-        except self.ray.exceptions.RayTaskError as error:
-            raise error.cause from error
+        except self.ray.exceptions.RayTaskError as error:  # its machine has no room for the data, for example
+            self._let_go(one)
+            self._fail(one, error_words(error.cause))
         except (self.ray.exceptions.RayActorError, self.ray.exceptions.ObjectLostError) as error:
             if getattr(error, "actor_init_failed", False):  # another would fail alike
                 raise InputError(f"a Ray worker cannot start: {last_line(error)}") from error
@@ -398,8 +399,10 @@ class _Fleet:
             self.following.on_note(Note(name=one.job.name, text="its machine was lost; it goes on on another"))
             self.waiting.appendleft((one.job, n_losses))
             return
-        words = f"{MOST_LOSSES} machines were lost one after the other; the last: {type(error).__name__}"
-        self.ended[one.job.name] = finished = Finished(name=one.job.name, summary=None, error=words)
+        self._fail(one, f"{MOST_LOSSES} machines were lost one after the other; the last: {type(error).__name__}")
+
+    def _fail(self, one: _Hosted, error: str) -> None:
+        self.ended[one.job.name] = finished = Finished(name=one.job.name, summary=None, error=error)
         self.following.on_done(finished)
 
     def _let_go(self, one: _Hosted) -> None:
