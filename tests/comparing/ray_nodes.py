@@ -89,7 +89,7 @@ def main() -> None:
         node = cluster.add_node(wait=False, num_cpus=1, **common)  # waiting would take dead nodes amiss
         sys.stdout.write(f"> {node.all_processes['raylet'][0].process.pid}\n")
         sys.stdout.flush()
-    cluster.shutdown()
+    cluster.shutdown()  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":

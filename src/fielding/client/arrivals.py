@@ -17,8 +17,8 @@ class Arrivals:
     its window, None where all stay as long as the fleet says. All of shape ``(n_entries,)``.
     """
 
-    clients: Counts
-    labels: Counts
+    clients: Counts | Codes
+    labels: Counts | Codes
     counts: Counts | None = None
     leave: Counts | None = None
 
@@ -44,10 +44,10 @@ class Block:
     counts: Counts
 
 
-def checked_arrivals(arrivals: Arrivals, shape: tuple[int, int]) -> tuple[Counts, Counts, Counts, Counts | None]:
+def checked_arrivals(arrivals: Arrivals, shape: tuple[int, int]) -> tuple[Codes, Codes, Counts, Counts | None]:
     """Return copies of all columns without empty entries, or raise; ``shape``: clients and labels."""
-    clients = checked_column("clients of arrivals", arrivals.clients, shape[0])
-    labels = checked_column("labels of arrivals", arrivals.labels, shape[1])
+    clients = _checked("clients of arrivals", arrivals.clients, shape[0]).astype(np.int32)
+    labels = _checked("labels of arrivals", arrivals.labels, shape[1]).astype(np.int32)
     counts: Counts = np.broadcast_to(np.int64(1), clients.size)  # which takes no memory
     if arrivals.counts is not None:
         counts = checked_column("counts of arrivals", arrivals.counts, 2**53)
@@ -67,6 +67,10 @@ def checked_arrivals(arrivals: Arrivals, shape: tuple[int, int]) -> tuple[Counts
 
 def checked_column(name: str, column: npt.ArrayLike, bound: int) -> Counts:
     """Return a column as int64, or raise if it is not a flat list of whole numbers from 0 to ``bound - 1``."""
+    return _checked(name, column, bound).astype(np.int64)
+
+
+def _checked(name: str, column: npt.ArrayLike, bound: int) -> npt.NDArray[np.generic]:
     array = np.asarray(column)
     # An empty list has no type of its own: numpy calls it float.
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
@@ -74,4 +78,4 @@ def checked_column(name: str, column: npt.ArrayLike, bound: int) -> Counts:
     if array.size and (array.min() < 0 or array.max() >= bound):
         worst = array[int(np.argmax((array < 0) | (array >= bound)))]
         raise InputError(f"{name} hold {worst}; give whole numbers from 0 to {bound - 1}")
-    return array.astype(np.int64)
+    return array

@@ -105,8 +105,8 @@ class Fleet:
         coming = Block(
             step=self._step,
             leave=now + (self.max_rounds or 0),
-            clients=clients.astype(np.int32),
-            labels=labels.astype(np.int32),
+            clients=clients,
+            labels=labels,
             counts=counts,
         )
         self._count(coming, leaving)
@@ -123,7 +123,8 @@ class Fleet:
         if self._drift_test.is_timed:
             is_tested |= (self._n_current > 0) | (self._n_reported > 0)
         tested = np.flatnonzero(is_tested)
-        n_arrived = np.bincount(coming.clients, weights=coming.counts, minlength=self.n_clients).astype(np.int64)
+        weights = None if arrivals.counts is None else coming.counts
+        n_arrived = np.bincount(coming.clients, weights=weights, minlength=self.n_clients).astype(np.int64)
         due = tested[self._is_due(tested, n_arrived, now)]
         # A client that reports because it must has noticed nothing: it goes on comparing, unless more is known now.
         knows_more = has_changed[due] & (self._n_current[due] > self._before[due].sum(axis=1))

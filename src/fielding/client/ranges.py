@@ -48,8 +48,9 @@ class Ranges:
         """
         sizes = self.sizes[which]
         ends = np.cumsum(sizes)
-        offsets = np.repeat(self.start[which] - (ends - sizes), sizes)
-        return self.entries[np.arange(int(sizes.sum())) + offsets].astype(np.int64, copy=False), sizes
+        place = np.arange(int(sizes.sum()))
+        place += np.repeat(self.start[which] - (ends - sizes), sizes)
+        return self.entries[place].astype(np.int64, copy=False), sizes
 
 
 def joined_ranges(parts: list[Counts]) -> Ranges:

@@ -79,11 +79,11 @@ class SlidingWindows:
 
     def arrivals(self, interval: int) -> Arrivals:
         """Return the training samples that an interval brings, for the fleet."""
-        rows, _ = self._train.ranges(interval, interval + 1).of(np.arange(self.n_clients))
+        rows, sizes = self._train.ranges(interval, interval + 1).of(np.arange(self.n_clients))
         last = self.schedule.last
         return Arrivals(
-            clients=self.schedule.client[rows].astype(np.int64),
-            labels=self.schedule.y[rows].astype(np.int64),
+            clients=np.repeat(np.arange(self.n_clients, dtype=np.int32), sizes),
+            labels=self.schedule.y[rows],
             leave=None if last is None else (last[rows].astype(np.int64) + 1) * self.gap,
         )
 
