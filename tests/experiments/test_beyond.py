@@ -542,6 +542,7 @@ def test_an_own_head_learns_what_the_model_for_all_gets_wrong_and_is_judged_out_
     assert right[0][1] < 0.6, "labels that mean nothing cannot be told out of fold"
 
 
+@pytest.mark.slow
 def test_networks_of_torch_are_run_on_some_rows_and_told_beside_auto(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
