@@ -156,7 +156,7 @@ def test_what_holds_for_all_gives_hardly_ever_an_alarm(
     assert all(over_time <= over and between <= apart for over, apart in found)
 
 
-@pytest.mark.parametrize("n_seeds", [3, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_seeds", [5, pytest.param(10, marks=pytest.mark.slow)])
 def test_a_rule_that_differs_and_is_swapped_once_is_seen_though_the_probe_errs_alike(n_seeds: int) -> None:
     found = [seen(kinds_by_second(measured("swap", seed))) for seed in range(n_seeds)]
 
