@@ -24,7 +24,7 @@ from fielding.methods import METHODS
 from fielding.methods.fielding import Fielding
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result
-from tests.rotation import seed
+from tests.rotation import seed, some_of
 from tests.simulation.run_cases import Table, left_behind, small_pool, stop_and_resume, table
 
 N_ROUNDS, N_CLIENTS, M = 6, 12, 8
@@ -152,7 +152,7 @@ def check_run(row: tuple[str, ...]) -> None:
     assert np.isfinite(checkpoint.models).all()
 
 
-@pytest.mark.parametrize("case", [name for name in CASES if name not in ONE_MODEL])
+@pytest.mark.parametrize("case", some_of([name for name in CASES if name not in ONE_MODEL], 6))
 def test_methods_are_at_work_in_these_runs(case: str) -> None:
     result = run(config_of((case, "mean", "uniform", "steady")), own=Own(samples=small_pool()))
 
@@ -168,7 +168,7 @@ def resumed_rows() -> list[tuple[str, ...]]:
     return rows
 
 
-@pytest.mark.parametrize("row", resumed_rows(), ids="/".join)
+@pytest.mark.parametrize("row", some_of([(row,) for row in resumed_rows()], 6), ids="/".join)
 def test_a_run_stopped_in_the_middle_ends_as_one_never_stopped(row: tuple[str, ...], tmp_path: Path) -> None:
     config, own = config_of(row), Own(samples=small_pool())
     run(config, tmp_path / "whole", own=own, page=False)

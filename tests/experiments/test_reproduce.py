@@ -292,7 +292,7 @@ class TestRunning:
         assert (trace["interval"], trace["gap"], trace["clients"]) == ("2000d", 240, 302)
 
 
-@pytest.mark.parametrize("name", some_of(ORDER, 5))
+@pytest.mark.parametrize("name", some_of(ORDER, 4))
 def test_the_quick_form_runs_and_fills_a_page(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -52,7 +52,7 @@ VARIANTS: dict[str, Table] = {
 }
 
 
-@pytest.mark.parametrize("name", some_of(sorted(METHODS.keys() - ONLY_SIMULATED.keys()), 5, always=["fielding"]))
+@pytest.mark.parametrize("name", some_of(sorted(METHODS.keys() - ONLY_SIMULATED.keys()), 4, always=["fielding"]))
 def test_a_method_goes_in_a_deployment_as_in_the_simulator(name: str, tmp_path: Path) -> None:
     config = deployed_config(table(method={"name": name, **OPTIONS.get(name, {})}))
     deployed = deployed_as_simulated(config, tmp_path)
@@ -91,7 +91,7 @@ def test_so_does_training_with_pytorch(tmp_path: Path) -> None:
     deployed_as_simulated(deployed_config(table(rounds=4, training=training)), tmp_path)
 
 
-@pytest.mark.parametrize("name", some_of(VARIANTS, 4))
+@pytest.mark.parametrize("name", some_of(VARIANTS, 3))
 def test_so_do_its_options(name: str, tmp_path: Path) -> None:
     config = deployed_config(table(**VARIANTS[name]))
     deployed_as_simulated(config, tmp_path)

@@ -69,7 +69,7 @@ KEEPING: dict[str, Table] = {
 }
 
 
-@pytest.mark.parametrize("name", some_of(SERVING, 4))
+@pytest.mark.parametrize("name", some_of(SERVING, 3))
 def test_models_serve_devices_as_they_do_clients(name: str, tmp_path: Path) -> None:
     config = deployed_config(table(**SERVING[name]))
     deployed_as_simulated(config, tmp_path)
@@ -151,7 +151,7 @@ def _easily_alarmed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fielding.client.rehearsal.PER_LABEL", 2)
 
 
-@pytest.mark.parametrize("name", some_of(KEEPING, 3, always=["both"]))
+@pytest.mark.parametrize("name", some_of(KEEPING, 2, always=["both"]))
 @pytest.mark.usefixtures("easily_alarmed")
 def test_devices_keep_what_clients_do(name: str, tmp_path: Path) -> None:
     config = deployed_config(table(**KEEPING[name]))

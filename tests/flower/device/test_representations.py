@@ -136,7 +136,7 @@ def brought(orders: list[Order]) -> list[tuple[int, bool, bool]]:
 # ---- simulator = deployment ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", some_of(CASES, 4, always=["auto"]))
+@pytest.mark.parametrize("name", some_of(CASES, 3, always=["auto"]))
 def test_windows_are_seen_with_the_mean_of_all_models(name: str, tmp_path: Path) -> None:
     config = config_of(CASES[name], GLOBAL)
     run(config, tmp_path / "simulated", page=False)
