@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 
 # New examples each time; CI gives a seed of the commit and prints it. Else hypothesis would take the same ones there.
-settings.register_profile("default", max_examples=50, deadline=None, derandomize=False)
+settings.register_profile("default", max_examples=20, deadline=None, derandomize=False)
 settings.register_profile(
     "slow",
     max_examples=1000,

@@ -23,14 +23,16 @@ def modules() -> dict[str, ast.Module]:
     return {name: ast.parse(path.read_text()) for name, path in PATHS.items()}
 
 
+@cache
+def nodes() -> list[tuple[str, ast.AST]]:
+    """Return all nodes of the source with their files."""
+    return [(name, node) for name, tree in modules().items() for node in ast.walk(tree)]
+
+
 def offenders(is_bad: Callable[[ast.AST], bool], *, spare: tuple[str, ...] = ()) -> list[str]:
     """Return ``file:line`` of every node that is bad, outside the spared files and folders."""
     return [
-        f"{name}:{getattr(node, 'lineno', 0)}"
-        for name, tree in modules().items()
-        if not name.startswith(spare)
-        for node in ast.walk(tree)
-        if is_bad(node)
+        f"{name}:{getattr(node, 'lineno', 0)}" for name, node in nodes() if not name.startswith(spare) and is_bad(node)
     ]
 
 

@@ -16,6 +16,7 @@ from fielding import Own, Pool, Result, Trace, compare, load, run
 from fielding.comparing.compare import ComparisonResult
 from fielding.errors import InputError, OptionError
 from fielding.methods.global_model import GlobalModel
+from tests.comparing.forked import forking
 from tests.simulation.run_cases import image_pool, small_pool, table
 
 pandas = pytest.importorskip("pandas", reason="pandas is not installed")
@@ -126,7 +127,7 @@ def test_methods_are_compared_as_names_and_classes(trace: Trace, tmp_path: Path)
     class Inside(GlobalModel):
         """A class that no other process can import."""
 
-    compared = compare(NATURAL, ["global", Halved, Inside], seeds=2, own=trace, out=tmp_path / "out", jobs=2)
+    compared = compare(NATURAL, ["global", Halved, Inside], seeds=1, own=trace, out=tmp_path / "out", jobs=2)
 
     assert compared.failures == {}
     assert [one.name for one in compared.plan.variants] == [
@@ -136,19 +137,23 @@ def test_methods_are_compared_as_names_and_classes(trace: Trace, tmp_path: Path)
     ]
     finals = compared.frame("summary").groupby("method")["final_accuracy"].mean()
     assert finals.nunique() == 1
-    assert repr(compared).startswith("<fielding.Comparison on 2 seeds: global 0.")
-    assert set(compared.frame("rounds")["seed"]) == {1, 2}
+    assert repr(compared).startswith("<fielding.Comparison on 1 seed: global 0.")
+    assert set(compared.frame("rounds")["seed"]) == {1}
     again = load(tmp_path / "out")
     assert isinstance(again, ComparisonResult)
     assert again.summary == compared.summary
-    assert set(again.runs()) == {(name, seed) for name in finals.index for seed in (1, 2)}
+    assert set(again.runs()) == {(name, 1) for name in finals.index}
 
 
 def test_values_are_varied_by_key(tmp_path: Path) -> None:
     config = table(rounds=2)
-    compared = compare(config, "fielding", vary={"coordinator.tau": [0.25, "inf"]}, seeds=1, own=small_pool(), jobs=2)
+    taus = {"coordinator.tau": [0.25, "inf"]}
+    with forking():
+        compared = compare(config, "fielding", vary=taus, seeds=2, own=small_pool(), jobs=2)
 
     assert [one.name for one in compared.plan.variants] == ["fielding tau=0.25", "fielding tau=inf"]
+    assert repr(compared).startswith("<fielding.Comparison on 2 seeds: fielding tau=0.25 0.")
+    assert set(compared.frame("rounds")["seed"]) == {1, 2}
     assert compared.plot() is not None
     for wrong, words in (("coordinator.tua", "tua"), ("seed", "cannot be varied")):
         with pytest.raises(OptionError, match=words):
@@ -159,7 +164,7 @@ def test_values_are_varied_by_key(tmp_path: Path) -> None:
 
 
 def test_old_names_of_arguments_work_and_say_so(tmp_path: Path) -> None:
-    with pytest.warns(DeprecationWarning, match="variants=.* is called methods now"):
+    with forking(), pytest.warns(DeprecationWarning, match="variants=.* is called methods now"):
         compared = compare(table(rounds=1), variants=["global"], seeds=1, own=small_pool(), out=tmp_path / "a")
     assert compared.failures == {}
 

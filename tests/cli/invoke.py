@@ -31,10 +31,10 @@ PRELOADED = (
 
 
 def fielding(
-    *arguments: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    *arguments: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None, code: str = CODE
 ) -> subprocess.CompletedProcess[str]:
     """Return what a command printed and its exit code; its process is a fork of one that has imported all it needs."""
-    return _fork_server().run([*map(str, arguments)], cwd or Path.cwd(), {**os.environ, **PLAIN, **(env or {})})
+    return _fork_server().run([*map(str, arguments)], cwd or Path.cwd(), {**os.environ, **PLAIN, **(env or {})}, code)
 
 
 def benchmarks(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -93,16 +93,19 @@ class ForkServer:
             env={**os.environ, **PLAIN},
         )
 
-    def run(self, arguments: list[str], cwd: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, arguments: list[str], cwd: Path, env: Mapping[str, str], code: str
+    ) -> subprocess.CompletedProcess[str]:
         """Return what a command printed and its exit code."""
         out, err = (Path(self._folder.name, name) for name in ("out", "err"))
-        order = {"arguments": arguments, "cwd": str(cwd), "env": dict(env), "out": str(out), "err": str(err)}
+        place = {"cwd": str(cwd), "env": dict(env), "out": str(out), "err": str(err)}
+        order = {"arguments": arguments, "program": code, **place}
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
-        code = int(self._process.stdout.readline())
-        return subprocess.CompletedProcess(arguments, code, out.read_text(), err.read_text())
+        ended_with = int(self._process.stdout.readline())
+        return subprocess.CompletedProcess(arguments, ended_with, out.read_text(), err.read_text())
 
     def close(self) -> None:
         """End it; it has no command under way."""
@@ -131,10 +134,8 @@ def serve_forks() -> None:
         sys.stdout.flush()
 
 
-def _run_here(arguments: list[str], cwd: str, env: dict[str, str], out: str, err: str) -> NoReturn:
+def _run_here(arguments: list[str], program: str, cwd: str, env: dict[str, str], out: str, err: str) -> NoReturn:
     """Run a command in this process as if it had been started for it, and end it."""
-    from fielding.cli import main
-
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)
@@ -144,7 +145,7 @@ def _run_here(arguments: list[str], cwd: str, env: dict[str, str], out: str, err
             os.dup2(file.fileno(), stream.fileno())
     code: object = 0
     try:
-        main()
+        exec(program, {"__name__": "__main__"})
     except SystemExit as ended:
         code = ended.code
     except BaseException:

@@ -15,9 +15,11 @@ import pytest
 from fielding.records.plan import FAILURE
 from tests.cli.in_process import CONFIG, Command
 from tests.cli.invoke import CODE
+from tests.comparing.forked import forked_runs as forked_runs
 from tests.comparing.test_compare import without_timings
 from tests.comparing.test_run_processes import ROOT, assert_gone
 
+pytestmark = pytest.mark.usefixtures("forked_runs")  # but where the start of a command is tested, see `started`
 BREAKING = "tests.simulation.breaking"
 PROGRESS = "runs done"
 """In lines that come every so often while runs go on, on a slow machine before anything else."""
@@ -165,7 +167,7 @@ def test_ctrl_c_ends_all_runs_and_the_same_command_goes_on(command: Command, tmp
 
 @pytest.mark.usefixtures("command")
 def test_sigterm_and_a_second_signal_stop_at_once_and_leave_nobody_behind(tmp_path: Path) -> None:
-    running = started(*arguments("--methods", f"{BREAKING}:Endless"), cwd=tmp_path)
+    running = started(*arguments("--methods", f"{BREAKING}:Endless", "--seeds", "1"), cwd=tmp_path)
     wait_for_a_round(running, tmp_path)
 
     running.send_signal(signal.SIGTERM)

@@ -11,6 +11,7 @@ from fielding.cli.recommend import advice, recommendation_table, seen_words, sho
 from fielding.config.keys import Config
 from fielding.config.reader import config_from, config_table
 from tests.cli.invoke import assert_one_line_error, fielding
+from tests.comparing.forked import FORKING
 
 SMALL = """
 rounds = 300
@@ -46,7 +47,8 @@ def test_three_rows_are_run_on_the_data_of_a_config_alone_and_told_as_they_serve
     config = tmp_path / "mine.toml"
     config.write_text(SMALL)
 
-    done = fielding("recommend", "mine.toml", "--rounds", "6", "--seeds", "2", "--jobs", "1", cwd=tmp_path)
+    typed = ("recommend", "mine.toml", "--rounds", "6", "--seeds", "2", "--jobs", "1")
+    done = fielding(*typed, cwd=tmp_path, code=FORKING)
 
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "runs" / "mine-recommend"

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding.client import fleet as fleet_module
@@ -55,7 +55,6 @@ def assert_same_as_monitors(drift_test: DriftTest, max_rounds: int | None, *, se
 
 @pytest.mark.parametrize("drift_test", EVERY_TEST, ids=repr)
 @given(st.integers(0, 2**32), st.none() | st.integers(1, 8), st.integers(1, 25))
-@settings(deadline=None, max_examples=60)
 def test_fleet_says_what_a_monitor_per_client_says(
     drift_test: DriftTest, seed: int, max_rounds: int | None, n_steps: int
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from fielding.comparing.sweep import OUTPUT, Finished, Following, Note, RunJob, Step, run_in_processes
 from fielding.comparing.variants import with_settings
 from fielding.config.reader import config_from, config_table
+from tests.comparing.forked import forking
 from tests.simulation.breaking import SMALL, complaining
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,7 +79,8 @@ def test_stopped_runs_end_with_their_round_and_no_others_begin(tmp_path: Path, m
     following = Following(on_step=lambda step: seen.append(step.n_rounds), is_stopped=lambda: max(seen, default=0) >= 2)
     jobs = [job(name, tmp_path, "tests.simulation.breaking:Slow", rounds=1000) for name in ("a", "b")]
 
-    found = run_in_processes(jobs, n_jobs=1, following=following)
+    with forking():
+        found = run_in_processes(jobs, n_jobs=1, following=following)
 
     assert found == {}
     assert (tmp_path / "a" / "checkpoints").exists()
@@ -156,10 +158,11 @@ def test_a_process_that_somebody_else_ends_is_told(tmp_path: Path, monkeypatch: 
             for path in tmp_path.glob("pid-*"):
                 os.kill(int(path.name.partition("-")[2]), signal.SIGTERM)
 
-    found = run_in_processes(
-        [job("a", tmp_path, "tests.simulation.breaking:Slow", rounds=1000)],
-        n_jobs=1,
-        following=Following(on_step=end_it),
-    )
+    with forking():
+        found = run_in_processes(
+            [job("a", tmp_path, "tests.simulation.breaking:Slow", rounds=1000)],
+            n_jobs=1,
+            following=Following(on_step=end_it),
+        )
 
     assert found["a"].error == "its process was told to end (SIGTERM) by somebody else"

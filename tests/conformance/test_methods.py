@@ -16,6 +16,7 @@ from fielding.records.run_folder import EVENTS
 from fielding.simulation.experiment import Result
 from fielding.training.numpy_trainer import NumpyTrainer
 from fielding.training.trainer import LocalWork, Trained
+from tests.rotation import some_of
 
 Options: TypeAlias = dict[str, Json]
 BUSY: tuple[tuple[str, Options], ...] = (
@@ -52,8 +53,14 @@ def staged_run(case: str, folder: Path) -> Result:
     return run(stage.table, folder / "run", own=stage.own, page=False)
 
 
-@pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("case", CASES)
+QUICK = ("honest", "safe from broken answers")
+"""Checks that are made of every method per change; of the others, and of options, a sample is."""
+TRIED = [(case, check) for case in CASES for check in CHECKS]
+
+
+@pytest.mark.parametrize(
+    ("case", "check"), some_of(TRIED, len(CASES), always=[(name, check) for name in METHODS for check in QUICK])
+)
 def test_every_method_is(case: str, check: str, tmp_path: Path) -> None:
     CHECKS[check](stage_for(*CASES[case], tmp_path), tmp_path)
 
@@ -65,8 +72,9 @@ PARTS = (
 )
 
 
-@pytest.mark.parametrize(("check", "selection", "aggregation"), PARTS)
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    ("name", "check", "selection", "aggregation"), some_of([(name, *part) for name in METHODS for part in PARTS], 17)
+)
 def test_every_method_works_with_other_parts(
     name: str, check: str, selection: str, aggregation: str, tmp_path: Path
 ) -> None:
@@ -78,8 +86,9 @@ def test_every_method_works_with_other_parts(
 SHARING = ("fielding", "ifca-1", "flexcfl-8", "feddrift-2")
 
 
-@pytest.mark.parametrize("check", ["resumable", "honest"])
-@pytest.mark.parametrize("case", SHARING)
+@pytest.mark.parametrize(
+    ("case", "check"), some_of([(case, check) for case in SHARING for check in ("resumable", "honest")], 3)
+)
 def test_clusters_may_share_the_body_of_their_models(case: str, check: str, tmp_path: Path) -> None:
     n_shared = 4 * 5 + 5  # of four inputs and five hidden units
     stage = stage_for(*CASES[case], tmp_path).changed("model", name="mlp", hidden=5)
@@ -132,7 +141,7 @@ def test_the_guard_asks_on_the_stage_and_says_so(tmp_path: Path) -> None:
     assert result.checkpoint.arrays["method/guard/waits"].size > 0
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", some_of(CASES, 11))
 def test_every_method_serves_every_client_to_the_end(case: str, tmp_path: Path) -> None:
     result = staged_run(case, tmp_path)
 

@@ -1,5 +1,6 @@
 """What holds for every data set of the catalog that is here: it can be opened, split and trained on."""
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ PUBLIC = ("digits", "fashion_mnist", "cifar100", "extrasensory", "zephyr")
 """Those that tests have; the paper's own are read from generated files in tests/traces/catalog."""
 
 
+@cache
 def source_of(name: str, folder: Path) -> Pool | Trace:
     if CATALOG[name].missing(folder):
         pytest.skip(f"{name} is not in {folder}")

@@ -26,8 +26,8 @@ class Case:
         return f"{self.trainer}-{self.model}-{self.shape}-{self.n_classes}"
 
 
-LARGE = ("resnet18", "vit-b16")
-"""Models that take seconds a step; among the slow tests."""
+LARGE = ("resnet18", "shufflenet-v2", "vit-b16")
+"""Models that take a second or more; among the slow tests."""
 CASES = [
     *(Case(kind, name) for kind in ("numpy", "torch") for name in DENSE),
     *(Case("torch", name, shape=(4, 4, 1)) for name in TORCH_ONLY),

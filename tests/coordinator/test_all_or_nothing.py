@@ -1,6 +1,7 @@
 """An event that breaks off, wherever it does, leaves the coordinator as it was, and the same event can follow."""
 
 import inspect
+import random
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,10 +21,12 @@ from fielding.coordinator.movement import Movement, TriggerMemory, Verdict
 from fielding.coordinator.snapshot import restore_coordinator, snapshot
 from fielding.coordinator.trigger import CenterShift
 from fielding.errors import ReportError
+from tests.rotation import seed
 
 HOME = str(Path(fielding.__file__).parent)
 RNG = np.random.default_rng(5)
 FIRST = {f"client {at}": RNG.dirichlet([0.3] * 4) for at in range(12)}
+N_DRAWN = 16
 LATER = {f"client {at}": RNG.dirichlet([0.3] * 4) for at in range(6, 90)}  # more than there is room for
 
 
@@ -68,6 +71,28 @@ def breaks_at(call: int, act: Callable[[], object]) -> bool:
     return False
 
 
+def moments(act: Callable[[], object], *, n_drawn: int | None) -> list[int]:
+    """Return calls at which something may break: the first ones, every eleventh of the others, or a sample of them."""
+    n_calls = 0
+
+    def count(frame: FrameType, event: str, _arg: object) -> None:
+        nonlocal n_calls
+        code = frame.f_code
+        is_ours = code.co_filename.startswith(HOME) and not code.co_flags & inspect.CO_GENERATOR
+        n_calls += event == "call" and is_ours
+
+    sys.setprofile(count)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    # In the middle of the long loops one call is as good as the next.
+    found = [*range(1, min(n_calls, 30)), *range(30, n_calls, 11)]
+    if n_drawn is not None:
+        found = sorted(random.Random(seed()).sample(found, min(n_drawn, len(found))))
+    return [*found, n_calls - 1, n_calls]
+
+
 def receive_all(coordinator: Coordinator) -> None:
     for client_id, row in LATER.items():
         coordinator.receive(ClientReport(client_id=client_id, representation=row, n_samples=7))
@@ -80,40 +105,39 @@ EVENTS: dict[str, tuple[Callable[[Coordinator], None], Callable[[Coordinator], o
 }
 
 
+@pytest.mark.parametrize("n_drawn", [N_DRAWN, pytest.param(None, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("event", EVENTS)
-def test_wherever_an_event_breaks_off_nothing_changed_and_the_same_event_can_follow(event: str) -> None:
+def test_wherever_an_event_breaks_off_nothing_changed_and_the_same_event_can_follow(
+    event: str, n_drawn: int | None
+) -> None:
     prepare, act = EVENTS[event]
     whole = begun()
     prepare(whole)
     before = state_of(whole)
-    act(whole)
+    calls = moments(lambda: act(whole), n_drawn=n_drawn)
     after = state_of(whole)
     assert after != before
 
-    n_broken, call = 0, 1
-    while True:
+    for call in calls:
         one = begun()
         prepare(one)
-        if not breaks_at(call, lambda one=one: act(one)):  # type: ignore[misc]
-            break
-        n_broken += 1
+        assert breaks_at(call, lambda one=one: act(one)), f"call {call}"  # type: ignore[misc]
         now = state_of(one)
         # The very last calls come after all is done.
         assert now in (before, after), f"call {call}"
         if now == before:
             act(one)
             assert state_of(one) == after, f"call {call}"
-        call += 1 if call < 30 else 11  # in the middle of the long loops one call is as good as the next
-    assert n_broken > 10
+    assert len(calls) > 10
 
 
-def test_the_first_event_of_all_may_break_off_too() -> None:
+@pytest.mark.parametrize("n_drawn", [N_DRAWN, pytest.param(None, marks=pytest.mark.slow)])
+def test_the_first_event_of_all_may_break_off_too(n_drawn: int | None) -> None:
     whole = Coordinator(Policy(seed=3))
-    whole.update(batch_of(FIRST))
-    for call in range(1, 400, 3):
+    for call in moments(lambda: whole.update(batch_of(FIRST)), n_drawn=n_drawn):
         one = Coordinator(Policy(seed=3))
-        if breaks_at(call, lambda one=one: one.update(batch_of(FIRST))):  # type: ignore[misc]
-            one.update(batch_of(FIRST)) if one.n_events == 0 else None
+        assert breaks_at(call, lambda one=one: one.update(batch_of(FIRST))), f"call {call}"  # type: ignore[misc]
+        one.update(batch_of(FIRST)) if one.n_events == 0 else None
         assert state_of(one) == state_of(whole)
 
 

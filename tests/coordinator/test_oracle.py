@@ -11,7 +11,7 @@ from tests.coordinator.streams import ScriptedPartitioner, propose, random_strea
 from tests.coordinator.transcription import Event, Row, Transcription
 
 N_STREAMS = 10_000
-N_CHUNKS, N_QUICK = 20, 2
+N_CHUNKS, N_QUICK = 50, 2
 
 
 @pytest.mark.parametrize(

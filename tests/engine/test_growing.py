@@ -15,6 +15,7 @@ from fielding.records.run_folder import CLIENTS, EVENTS, MEMBERSHIPS, REPORTS, R
 from fielding.reporting.report_page import report_page
 from tests.engine.growing import JOINS, N_CLIENTS, START, GrowingRun, late_config
 from tests.engine.stages import noting_federation
+from tests.rotation import some_of
 from tests.simulation.run_cases import N_ROUNDS, Crash, Table, crashed_after, left_behind, stopped_after
 
 FROM_THE_START = (START,) * N_CLIENTS
@@ -96,7 +97,7 @@ def test_a_joiner_without_a_cluster_is_served_by_the_mean_of_all_models(tmp_path
     assert models[2].tolist() == mean_by_members(run.method.models, membership).tolist()
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", some_of(CASES, 5, always=["fielding"]))
 def test_whoever_joins_changes_no_more_than_one_who_was_there_without_samples(tmp_path: Path, case: str) -> None:
     config = late_config(**CASES[case])
     grown, whole = done(tmp_path / "grown", config), done(tmp_path / "whole", config, FROM_THE_START)
@@ -109,7 +110,7 @@ def test_whoever_joins_changes_no_more_than_one_who_was_there_without_samples(tm
     assert {6, 7} <= {client for clients in grown.clients.trained.values() for client in clients}
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", some_of(CASES, 5, always=["fielding"]))
 def test_a_run_that_is_stopped_wherever_somebody_joins_leaves_the_same_bytes(tmp_path: Path, case: str) -> None:
     config = late_config(**CASES[case])
     whole = done(tmp_path / "whole", config)

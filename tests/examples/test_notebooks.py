@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.rotation import some_of
+
 nbformat = pytest.importorskip("nbformat", reason="Jupyter is not installed")
 nbclient = pytest.importorskip("nbclient", reason="Jupyter is not installed")
 pytest.importorskip("ipykernel", reason="Jupyter is not installed")
@@ -15,7 +17,7 @@ NOTEBOOKS = sorted((Path(__file__).resolve().parents[2] / "examples" / "notebook
 
 
 @pytest.mark.parametrize("is_whole", [False, pytest.param(True, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", some_of(NOTEBOOKS, 1), ids=lambda path: path.stem)
 def test_a_notebook_runs_and_shows_a_comparison(path: Path, is_whole: bool) -> None:
     if "torch" in path.read_text():
         pytest.importorskip("torch", reason="PyTorch is not installed")

@@ -1,6 +1,5 @@
 """The example of a method of one's own is short, runs from a config, and passes the checks that it tells of."""
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,12 +20,6 @@ def started_there(*arguments: str) -> str:
 
 def test_it_has_fewer_than_seventy_lines() -> None:
     assert len((EXAMPLES / "own_method.py").read_text().splitlines()) < 70
-
-
-def test_it_is_ahead_of_one_model_where_labels_differ() -> None:
-    theirs, ours = re.findall(r"(?:global|MostFrequentLabel) (0\.\d+)", started_there("own_method.py"))
-
-    assert float(ours) > float(theirs) + 0.05
 
 
 def test_a_config_names_it(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ from fielding.records.run_folder import CLIENTS, MANIFEST, ROUNDS
 from fielding.serving.experts import Seen, Window, served
 from fielding.simulation.config_check import check_config
 from fielding.simulation.experiment import Start
+from tests.rotation import some_of
 
 SEEDS = [4, 5, 6]
 TINY = Scenario(
@@ -90,7 +91,7 @@ def test_files_of_unseen_traces_are_the_only_thing_that_their_configs_may_lack(t
         check_config(config_from(table))
 
 
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("row", some_of(ROWS, 6, always=[AUTO]))
 def test_every_row_gives_both_scores(row: str, tmp_path: Path) -> None:
     ((name, config),) = runs([TINY], [row], [11]).items()
     done = timed_run(name, config_table(config), tmp_path)
@@ -541,6 +542,7 @@ def test_an_own_head_learns_what_the_model_for_all_gets_wrong_and_is_judged_out_
     assert right[0][1] < 0.6, "labels that mean nothing cannot be told out of fold"
 
 
+@pytest.mark.slow
 def test_networks_of_torch_are_run_on_some_rows_and_told_beside_auto(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -52,6 +52,7 @@ def test_the_interval_is_students() -> None:
     assert interval([0.5]) == "0.500"
 
 
+@pytest.mark.slow
 def test_crime_hardly_drifts_so_calibrated_reports_are_few_and_nobody_is_re_clustered(data_folder: Path) -> None:
     setting = next(one for one in SETTINGS if one.name == "uk-crime")
     trace = read(setting, data_folder)

@@ -10,6 +10,7 @@ from fielding.methods import METHODS
 from fielding.records.run_folder import CLIENTS, ROUNDS
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import run
+from tests.rotation import some_of
 from tests.simulation.run_cases import Table, crash_and_resume, left_behind, stop_and_resume, table
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
@@ -45,13 +46,7 @@ def orders_by_round(deployed: Deployed) -> list[list[tuple[int, Order]]]:
     return found
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name in ("fielding", "feddrift", "flexcfl", "ifca") else pytest.mark.slow)
-        for name in sorted(METHODS.keys() - ONLY_SIMULATED.keys())
-    ],
-)
+@pytest.mark.parametrize("name", some_of(sorted(METHODS.keys() - ONLY_SIMULATED.keys()), 2, always=["fielding"]))
 def test_a_deployment_asks_whom_the_simulator_asks(name: str, tmp_path: Path) -> None:
     config = deployed_config(budgeted(method={"name": name, **OPTIONS.get(name, {})}))
     deployed = deployed_as_simulated(config, tmp_path)
@@ -115,15 +110,13 @@ def test_a_deployment_with_a_budget_goes_on_as_if_nothing_had_happened(tmp_path:
 LATE: Table = {"representation": "embedding", "shared_model": "global", "shared_rounds": 2, "detector": "any-change"}
 
 
-@pytest.mark.parametrize(
-    "coordinator", [{}, {"reports": "with-training"}, LATE], ids=["plain", "delayed", "late start"]
-)
-@pytest.mark.parametrize("name", STOPPED)
-def test_a_simulation_with_a_budget_that_is_stopped_or_killed_is_the_same(
-    name: str, coordinator: Table, tmp_path: Path
-) -> None:
+WHEN: dict[str, Table] = {"plain": {}, "delayed": {"reports": "with-training"}, "late start": LATE}
+
+
+@pytest.mark.parametrize(("name", "when"), some_of([(name, when) for name in STOPPED for when in WHEN], 3))
+def test_a_simulation_with_a_budget_that_is_stopped_or_killed_is_the_same(name: str, when: str, tmp_path: Path) -> None:
     config = budgeted(
-        method={"name": name, **STOPPED[name]}, coordinator=coordinator, evaluation={"every": 3, "clients": 6}
+        method={"name": name, **STOPPED[name]}, coordinator=WHEN[when], evaluation={"every": 3, "clients": 6}
     )
     run(config, tmp_path / "whole", page=False)
     stop_and_resume(config, tmp_path / "stopped", [1, 5, 6], Own())

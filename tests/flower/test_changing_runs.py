@@ -13,6 +13,7 @@ from fielding.errors import InputError, OptionError
 from fielding.records.run_checkpoint import load_run
 from fielding.records.run_folder import EVENTS, ROUNDS, newest_checkpoint, read_manifest
 from fielding.simulation.experiment import Start, run
+from tests.rotation import seed, some_of
 from tests.simulation.run_cases import N_ROUNDS, Table, stopped_after, table
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
@@ -47,25 +48,39 @@ def begun(config: Config, folder: Path) -> Path:
     return first.out
 
 
+@pytest.fixture(scope="module")
+def first_rounds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the first rounds of a small run, on devices and simulated."""
+    folder, config = tmp_path_factory.mktemp("first") / "rounds", deployed_config(table())
+    begun(config, folder)
+    run(config, folder / "simulated", watch=stopped_after(N_FIRST), page=False)
+    return folder
+
+
+@pytest.fixture
+def of_first_rounds(first_rounds: Path, tmp_path: Path) -> Path:
+    """Return a copy of them."""
+    return Path(shutil.copytree(first_rounds, tmp_path / "copy"))
+
+
 def changes_of(out: Path) -> list[str]:
     changes = read_manifest(out).get("changes", [])
     assert isinstance(changes, list)
     return [f"{one['round']} {one['key']} {one['new']}" for one in changes if isinstance(one, dict)]
 
 
-@pytest.mark.parametrize("name", CHANGED)
-def test_a_deployment_that_changes_does_as_the_simulator(tmp_path: Path, name: str) -> None:
-    config, changed = deployed_config(table()), deployed_config(table(**CHANGED[name]))
-    out = begun(config, tmp_path)
-    run(config, tmp_path / "simulated", watch=stopped_after(N_FIRST), page=False)
+@pytest.mark.parametrize("name", some_of(CHANGED, 4))
+def test_a_deployment_that_changes_does_as_the_simulator(of_first_rounds: Path, name: str) -> None:
+    changed, deployed = deployed_config(table(**CHANGED[name])), Deployed(deployed_config(table()), of_first_rounds)
+    out, simulated = deployed.out, of_first_rounds / "simulated"
     before = (out / ROUNDS).read_bytes()
 
-    assert Deployed(changed, tmp_path).run() is not None
+    assert Deployed(changed, of_first_rounds).run() is not None
 
-    run(changed, tmp_path / "simulated", start=Start(resume=True), page=False)
-    assert_same_runs(out, tmp_path / "simulated")
+    run(changed, simulated, start=Start(resume=True), page=False)
+    assert_same_runs(out, simulated)
     assert (out / ROUNDS).read_bytes().startswith(before)
-    assert changes_of(out) == changes_of(tmp_path / "simulated")
+    assert changes_of(out) == changes_of(simulated)
     assert changes_of(out) != []
 
 
@@ -93,13 +108,13 @@ def test_devices_take_another_drift_test_with_the_next_order(tmp_path: Path) -> 
     ids=str,
 )
 def test_what_may_not_change_is_refused_and_nothing_is_touched(
-    tmp_path: Path, sections: dict[str, Json], words: str
+    of_first_rounds: Path, sections: dict[str, Json], words: str
 ) -> None:
-    out = begun(deployed_config(table()), tmp_path)
+    out = Deployed(deployed_config(table()), of_first_rounds).out
     before = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
 
     with pytest.raises(InputError, match=words):
-        Deployed(deployed_config(table(**sections)), tmp_path).run()
+        Deployed(deployed_config(table(**sections)), of_first_rounds).run()
 
     assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
 
@@ -124,7 +139,8 @@ def test_the_run_config_and_the_apps_own_settings_may_change(tmp_path: Path) -> 
     assert changes_of(tmp_path / "out")[-1] == "5 deadline 90.0"
 
 
-def test_a_server_killed_while_it_changes_goes_on_to_the_same_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("n_early", "n_late"), [(6, 4), pytest.param(25, 40, marks=pytest.mark.slow)])
+def test_a_server_killed_while_it_changes_goes_on_to_the_same_end(tmp_path: Path, n_early: int, n_late: int) -> None:
     first, again = run_config(rounds=3), run_config(rounds=5, training__participants=2, evaluation__every=2)
     base = tmp_path / "base"
     base.mkdir()
@@ -143,7 +159,8 @@ def test_a_server_killed_while_it_changes_goes_on_to_the_same_end(tmp_path: Path
 
     n_steps = len(photographed("whole", set()).steps)
     whole = tmp_path / "whole" / "out"
-    early, late = range(min(n_steps, 25)), random.Random(3).sample(range(n_steps), 10)
+    draw = random.Random(seed())
+    early, late = draw.sample(range(min(n_steps, 25)), n_early), draw.sample(range(n_steps), n_late)
     for disk in photographed("seen", {*early, *late}).photographs.values():
         change(disk)
         assert_same_runs(disk / "out", whole)

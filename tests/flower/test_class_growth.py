@@ -14,6 +14,7 @@ from fielding.reporting.report_page import report_page
 from fielding.runtime.own_code import DeviceNode, Samples
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.layout import Layout
+from tests.rotation import some_of
 from tests.simulation.run_cases import stopped_after
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
@@ -74,14 +75,17 @@ def run_on(folder: Path, one: Deployment, n_rounds: int | None = None) -> dict[s
 
 @pytest.mark.parametrize(
     "settings",
-    [
-        {},
-        {"aggregation__name": "fedadam"},
-        {"aggregation__shared_body": True},
-        {"method__name": "global"},
-        {"serving__correction": "prior"},
-        {"model__name": "softmax"},
-    ],
+    some_of(
+        [
+            {},
+            {"aggregation__name": "fedadam"},
+            {"aggregation__shared_body": True},
+            {"method__name": "global"},
+            {"serving__correction": "prior"},
+            {"model__name": "softmax"},
+        ],
+        2,
+    ),
     ids=str,
 )
 def test_a_run_goes_on_with_a_class_more_and_learns_it(tmp_path: Path, settings: dict[str, Json]) -> None:

@@ -13,6 +13,7 @@ from fielding.records.run_checkpoint import LEDGER, load_run
 from fielding.records.run_folder import CLIENTS, ROUNDS, newest_checkpoint
 from fielding.records.versions import ModelVersions
 from fielding.runtime.own_code import Tensors
+from tests.rotation import some_of
 from tests.simulation.run_cases import Table, table
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
@@ -207,7 +208,7 @@ SERVED: dict[str, Table] = {
 }
 
 
-@pytest.mark.parametrize("name", SERVED)
+@pytest.mark.parametrize("name", some_of(SERVED, 1, always=["one body"]))
 def test_what_a_device_predicts_alone_is_what_its_tests_scored(name: str, tmp_path: Path) -> None:
     diary = Diary()
     deployed = deploy(tmp_path, diary, **SERVED[name])

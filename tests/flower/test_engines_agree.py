@@ -77,6 +77,7 @@ def test_flowers_simulation_goes_as_the_embedded_one(flower: RaySimulation, tmp_
     assert_something_happened(found)
 
 
+@pytest.mark.slow
 def test_supernodes_go_as_named_clients_of_the_simulator(federation: LocalFederation, tmp_path: Path) -> None:
     config, found = short_config(), tmp_path / "short"
     run_on_nodes(federation, config, found)

@@ -6,6 +6,7 @@ import pytest
 
 from fielding.flower.wire.orders import ProbeOrder, TrainOrder
 from fielding.methods import METHODS
+from tests.rotation import some_of
 from tests.simulation.run_cases import Table, table
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
@@ -51,7 +52,7 @@ VARIANTS: dict[str, Table] = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(METHODS.keys() - ONLY_SIMULATED.keys()))
+@pytest.mark.parametrize("name", some_of(sorted(METHODS.keys() - ONLY_SIMULATED.keys()), 4, always=["fielding"]))
 def test_a_method_goes_in_a_deployment_as_in_the_simulator(name: str, tmp_path: Path) -> None:
     config = deployed_config(table(method={"name": name, **OPTIONS.get(name, {})}))
     deployed = deployed_as_simulated(config, tmp_path)
@@ -78,7 +79,7 @@ def asked(deployed: Deployed) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["fedac", "feddrift", "flexcfl", "ifca"])
+@pytest.mark.parametrize("name", some_of(["fedac", "feddrift", "flexcfl", "ifca"], 1))
 def test_a_run_of_it_that_is_stopped_goes_on_as_if_nothing_had_happened(name: str, tmp_path: Path) -> None:
     config = deployed_config(table(method={"name": name, **OPTIONS[name]}))
     assert_stops_do_no_harm(config, tmp_path)
@@ -90,7 +91,7 @@ def test_so_does_training_with_pytorch(tmp_path: Path) -> None:
     deployed_as_simulated(deployed_config(table(rounds=4, training=training)), tmp_path)
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", some_of(VARIANTS, 3))
 def test_so_do_its_options(name: str, tmp_path: Path) -> None:
     config = deployed_config(table(**VARIANTS[name]))
     deployed_as_simulated(config, tmp_path)

@@ -10,6 +10,7 @@ from fielding.flower.server.deployment import check_deployable
 from fielding.flower.server.deployment import deployed_config as as_deployed
 from fielding.flower.wire.orders import Order, ProbeOrder, Reply
 from fielding.records.container import read_contents
+from tests.rotation import some_of
 from tests.simulation.run_cases import Table, table
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
@@ -29,12 +30,13 @@ SERVING: dict[str, Table] = {
     "and tuned": {"serving": {"correction": "prior", "fine_tune": 3}},
     "balanced": {"serving": {"correction": "prior", "fine_tune": 2}, "training": {"balanced": True}},
     "one body": {"serving": {"correction": "prior"}, "aggregation": {"shared_body": True}},
-    "experts": {"serving": {"experts": "auto"}, "evaluation": {"every": 1}, "trace": MANY},
+    "experts": {"serving": {"experts": "auto"}, "evaluation": {"every": 1}, "trace": MANY, "rounds": 8},
     "experts and one body": {
         "serving": {"experts": "auto"},
         "aggregation": {"shared_body": True},
         "evaluation": {"every": 1},
         "trace": MANY,
+        "rounds": 8,
     },
     "ifca": {"serving": {"correction": "prior"}, "method": {"name": "ifca", "k": 2}},
     "fedac": {"serving": {"correction": "prior"}, "method": {"name": "fedac", "clusters": 2, "rank": 2}},
@@ -67,7 +69,7 @@ KEEPING: dict[str, Table] = {
 }
 
 
-@pytest.mark.parametrize("name", SERVING)
+@pytest.mark.parametrize("name", some_of(SERVING, 3))
 def test_models_serve_devices_as_they_do_clients(name: str, tmp_path: Path) -> None:
     config = deployed_config(table(**SERVING[name]))
     deployed_as_simulated(config, tmp_path)
@@ -91,7 +93,9 @@ def test_a_guard_asks_about_the_newest_samples_as_clients_correct(is_corrected: 
 
 @pytest.mark.parametrize(
     ("preset", "representation"),
-    [(None, "label"), (None, "auto"), ("paper", "label"), ("paper", "auto"), ("auto", "auto"), ("auto", "label")],
+    some_of(
+        [(None, "label"), (None, "auto"), ("paper", "label"), ("paper", "auto"), ("auto", "auto"), ("auto", "label")], 2
+    ),
 )
 def test_every_preset_runs_as_it_is_written(preset: str | None, representation: str, tmp_path: Path) -> None:
     """Everybody is tested in every round, so that all know the model that serves them."""
@@ -108,14 +112,16 @@ def test_every_preset_runs_as_it_is_written(preset: str | None, representation: 
     assert any(order.corrected for order in asked(deployed)) == (representation == "auto")
 
 
-@pytest.mark.parametrize("name", ["guarded by predictions", "experts and one body", "moon, several jobs", "both"])
+@pytest.mark.parametrize(
+    "name", some_of(["guarded by predictions", "experts and one body", "moon, several jobs", "both"], 1)
+)
 @pytest.mark.usefixtures("easily_alarmed")
 def test_a_run_that_is_stopped_goes_on_as_if_nothing_had_happened(name: str, tmp_path: Path) -> None:
     config = deployed_config(table(**{**SERVING, **KEEPING}[name]))
     assert_stops_do_no_harm(config, tmp_path)
 
 
-@pytest.mark.parametrize("name", ["moon, several jobs", "both"])
+@pytest.mark.parametrize("name", some_of(["moon, several jobs", "both"], 1))
 @pytest.mark.usefixtures("easily_alarmed")
 def test_a_device_that_does_everything_twice_ends_where_it_would_have(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -145,7 +151,7 @@ def _easily_alarmed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fielding.client.rehearsal.PER_LABEL", 2)
 
 
-@pytest.mark.parametrize("name", KEEPING)
+@pytest.mark.parametrize("name", some_of(KEEPING, 2, always=["both"]))
 @pytest.mark.usefixtures("easily_alarmed")
 def test_devices_keep_what_clients_do(name: str, tmp_path: Path) -> None:
     config = deployed_config(table(**KEEPING[name]))

@@ -8,6 +8,7 @@ import pytest
 from fielding._typing import Json
 from fielding.records.run_folder import EVENTS
 from fielding.reporting.client_reasons import explain_client
+from tests.rotation import some_of
 from tests.simulation.run_cases import N_ROUNDS, Table, table
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
@@ -30,7 +31,7 @@ CASES: dict[str, Table] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", some_of(CASES, 2, always=["fielding"]))
 def test_a_deployment_goes_as_its_simulation(name: str, tmp_path: Path) -> None:
     config = deployed_config(table(**CASES[name]))
     deployed = deployed_as_simulated(config, tmp_path)

@@ -60,6 +60,7 @@ from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.experiment import Result
 from fielding.simulation.hardware import read_availability
 from fielding.simulation.reports import SentReports
+from tests.rotation import some_of
 from tests.simulation.run_cases import Table, small_pool, table, write_availability
 
 STATIC: Table = {"scenario": "static", "share": None}
@@ -284,7 +285,7 @@ LISTENING: tuple[tuple[str, str, Table], ...] = (
 )
 
 
-@pytest.mark.parametrize(("name", "selection", "options"), LISTENING)
+@pytest.mark.parametrize(("name", "selection", "options"), some_of(LISTENING, 4))
 def test_the_order_in_which_reports_come_changes_nothing(
     name: str, selection: str, options: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from fielding import Result, compare, run
 from fielding.comparing.compare import ComparisonResult
 from fielding.reporting.charts.figures import Line, lines_figure
 from fielding.reporting.notebook_cell import svg_lines
+from tests.comparing.forked import forking
 from tests.simulation.run_cases import small_pool, table
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def alone() -> Result:
 def both(tmp_path_factory: pytest.TempPathFactory) -> ComparisonResult:
     out: Path = tmp_path_factory.mktemp("cell") / "out"
     vary = {"coordinator.tau": [0.0, 0.5]}
-    return compare(table(), ["fielding", "global"], vary=vary, seeds=2, own=small_pool(), out=out)
+    with forking():
+        return compare(table(), ["fielding", "global"], vary=vary, seeds=2, own=small_pool(), out=out)
 
 
 def shown(tab: "Tab", html: str, scheme: Any, width: int) -> "Tab":

@@ -19,6 +19,7 @@ from fielding.simulation.assembly import Own
 from fielding.simulation.config_check import check_effects
 from fielding.simulation.experiment import Result, Start, run
 from fielding.training.factory import ModelRequest, trainer_for
+from tests.rotation import some_of
 from tests.simulation.run_cases import clusters_by_id, left_behind, shuffled, small_trace, stopped_after, table
 
 N_ROUNDS = 6
@@ -68,7 +69,7 @@ def n_reports(result: Result) -> list[int]:
     return [int(str(row["n_reports"])) for row in result.rounds]
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", some_of(CASES, 3, always=["auto"]))
 def test_a_run_stopped_anywhere_and_resumed_with_other_workers_ends_alike(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.clock import Clock
 from fielding.simulation.experiment import Result, run
 from fielding.simulation.hardware import IntervalAvailability, Intervals
+from tests.rotation import some_of
 from tests.simulation.run_cases import N_ROUNDS, Table, left_behind, small_pool, stop_and_resume, table
 from tests.simulation.small import one_group, small_clients
 
@@ -58,7 +59,7 @@ def without_times(result: Result) -> list[dict[str, Json]]:
 # ---------------------------------------------------------------- the law, in whole runs
 
 
-@pytest.mark.parametrize("method", [*IN_PARALLEL, *TOGETHER])
+@pytest.mark.parametrize("method", some_of([*IN_PARALLEL, *TOGETHER], 5, always=["fielding"]))
 def test_only_the_clock_tells_the_barriers_apart(tmp_path: Path, method: str) -> None:
     event, waiting = (run_with(tmp_path, one, method=named(method)) for one in ("event", "round"))
 
@@ -152,7 +153,7 @@ def sometimes_there(path: Path, n_clients: int = 12) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("method", ["fielding", "selected", "auxo", "local"])
+@pytest.mark.parametrize("method", some_of(["fielding", "selected", "auxo", "local"], 2))
 @pytest.mark.parametrize("reports", ["before-round", "with-training"])
 def test_a_run_that_is_stopped_while_clusters_are_apart_goes_on_alike(
     tmp_path: Path, method: str, reports: str

@@ -12,6 +12,7 @@ from fielding.records.changes import METHOD_OPTIONS
 from fielding.records.run_folder import MANIFEST, ROUNDS
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Start, run
+from tests.rotation import some_of
 from tests.simulation.run_cases import (
     N_ROUNDS,
     Table,
@@ -44,23 +45,26 @@ def extended_alike(config: Table, folder: Path, own: Own, n_first: int = 8) -> N
     assert logs_of(folder / "cut") == logs_of(folder / "whole")
 
 
-@pytest.mark.parametrize("name", sorted(METHODS))
+@pytest.mark.parametrize("name", some_of(sorted(METHODS), 5, always=["fielding"]))
 def test_a_longer_run_is_what_it_would_have_been(tmp_path: Path, name: str) -> None:
     extended_alike(table(method={"name": name}), tmp_path, Own(samples=small_pool()))
 
 
 @pytest.mark.parametrize(
     "sections",
-    [
-        {"training": {"moon": 1.0}},
-        {"serving": {"experts": "auto"}},
-        {"selection": {"name": "oort"}},
-        {"coordinator": {"reports": "with-training"}},
-        {"trace": {"held_out": 4}},
-        {"trace": {"scenario": "dirichlet"}},
-        {"trace": {"scenario": "mixed"}},
-        {"trace": {"scenario": "new-label", "at": 3}},
-    ],
+    some_of(
+        [
+            {"training": {"moon": 1.0}},
+            {"serving": {"experts": "auto"}},
+            {"selection": {"name": "oort"}},
+            {"coordinator": {"reports": "with-training"}},
+            {"trace": {"held_out": 4}},
+            {"trace": {"scenario": "dirichlet"}},
+            {"trace": {"scenario": "mixed"}},
+            {"trace": {"scenario": "new-label", "at": 3}},
+        ],
+        3,
+    ),
     ids=str,
 )
 def test_so_it_is_with_what_clients_remember_and_however_data_drift(tmp_path: Path, sections: dict[str, Json]) -> None:
@@ -119,7 +123,7 @@ CHANGED: list[dict[str, Json]] = [
 ]
 
 
-@pytest.mark.parametrize("sections", CHANGED, ids=str)
+@pytest.mark.parametrize("sections", some_of(CHANGED, 4), ids=str)
 def test_a_change_counts_from_its_round_on_and_survives_crashes(tmp_path: Path, sections: dict[str, Json]) -> None:
     own, first, changed = Own(samples=small_pool()), table(), table(**sections)
     for name in ("whole", "cut"):
@@ -167,7 +171,7 @@ OTHER_OPTIONS: dict[str, dict[str, Json]] = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name, options in METHOD_OPTIONS.items() if options])
+@pytest.mark.parametrize("name", some_of([name for name, options in METHOD_OPTIONS.items() if options], 2))
 def test_options_of_methods_that_may_change_do(tmp_path: Path, name: str) -> None:
     own, first = Own(samples=small_pool()), table(method={"name": name})
     changed = table(method={"name": name, **OTHER_OPTIONS[name]})

@@ -10,6 +10,7 @@ from fielding.records.run_checkpoint import DRIVER
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result, run
 from fielding.traces.trace import Trace
+from tests.rotation import some_of
 from tests.simulation.run_cases import N_ROUNDS, Table, left_behind, stop_and_resume, table
 
 CLIENTS, MODELS = "previous.clients", "previous.models"
@@ -46,8 +47,7 @@ def kept(result: Result, name: str) -> np.ndarray:
     return result.checkpoint.arrays[f"{DRIVER}{name}"]
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("name", KEEPING)
+@pytest.mark.parametrize(("name", "method"), some_of([(name, method) for name in KEEPING for method in METHODS], 3))
 def test_a_run_stopped_after_every_round_ends_as_one_never_stopped(tmp_path: Path, name: str, method: str) -> None:
     config, own = config_of(KEEPING[name], method), Own(samples=changing_trace())
     whole = run(config, tmp_path / "whole", own=own, page=False)

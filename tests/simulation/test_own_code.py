@@ -17,6 +17,7 @@ from fielding.training.batches import draw_positions
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.head import score_samples
 from fielding.training.trainer import LocalWork, Sgd
+from tests.rotation import some_of
 from tests.simulation.run_cases import left_behind, small_pool, stop_and_resume, table
 
 TRAINER = trainer_for(ModelRequest(name="softmax", input_shape=(4,), n_classes=4))
@@ -75,13 +76,16 @@ def test_models_learn_by_ones_own_loop_and_are_served_by_name(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     "sections",
-    [
-        {},
-        {"serving": {"correction": "prior"}},
-        {"training": {"rehearsal": True}},
-        {"method": {"name": "feddrift"}},
-        {"coordinator": {"representation": "embedding", "detector": "ks", "shared_model": "global"}},
-    ],
+    some_of(
+        [
+            {},
+            {"serving": {"correction": "prior"}},
+            {"training": {"rehearsal": True}},
+            {"method": {"name": "feddrift"}},
+            {"coordinator": {"representation": "embedding", "detector": "ks", "shared_model": "global"}},
+        ],
+        2,
+    ),
     ids=["labels", "correction", "rehearsal", "feddrift", "embedding"],
 )
 def test_a_loop_like_fieldings_gives_what_fieldings_gives(sections: dict[str, Any], tmp_path: Path) -> None:

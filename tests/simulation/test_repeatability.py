@@ -12,6 +12,7 @@ from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result, run
 from fielding.traces.sliding import SlidingWindows
 from fielding.traces.sources import sort_samples
+from tests.rotation import some_of
 from tests.simulation.run_cases import (
     N_ROUNDS,
     Table,
@@ -71,7 +72,7 @@ CASES: dict[str, dict[str, Json]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", some_of(CASES, 3, always=["plain", "torch"]))
 def test_a_run_stopped_after_every_round_ends_as_one_never_stopped(tmp_path: Path, name: str) -> None:
     config, own = case(name, tmp_path)
     run(config, tmp_path / "whole", own=own, page=False)
@@ -81,7 +82,7 @@ def test_a_run_stopped_after_every_round_ends_as_one_never_stopped(tmp_path: Pat
     assert left_behind(tmp_path / "cut") == left_behind(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", some_of(CASES, 3, always=["late-and-away"]))
 def test_a_run_that_lost_rounds_since_its_checkpoint_does_them_again_alike(tmp_path: Path, name: str) -> None:
     config, own = case(name, tmp_path)
     config["checkpoint"] = {"every": 5}
@@ -92,7 +93,7 @@ def test_a_run_that_lost_rounds_since_its_checkpoint_does_them_again_alike(tmp_p
     assert left_behind(tmp_path / "cut") == left_behind(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("n_rounds", range(1, N_ROUNDS))
+@pytest.mark.parametrize("n_rounds", some_of(range(1, N_ROUNDS), 3))
 def test_a_run_stopped_once_ends_as_one_never_stopped(tmp_path: Path, n_rounds: int) -> None:
     config, own = case("late-and-away", tmp_path)
     config["checkpoint"] = {"every": 5}

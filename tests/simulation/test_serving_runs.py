@@ -17,6 +17,7 @@ from fielding.runtime.experts import EXPERTS, HEDGE
 from fielding.serving.experts import Said, Seen, Window
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result, Start, run
+from tests.rotation import some_of
 from tests.simulation.run_cases import N_ROUNDS, Table, left_behind, small_pool, stop_and_resume, table
 from tests.simulation.test_log_docs import listed
 
@@ -86,7 +87,7 @@ def test_a_mix_travels_with_every_model_and_is_charged() -> None:
         )
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", some_of(METHODS, 6, always=["fielding"]))
 def test_every_method_carries_the_mix(method: str) -> None:
     if method == "oracle":
         trace: dict[str, Json] = {"scenario": "concept-swap"}
@@ -104,7 +105,7 @@ def test_every_method_carries_the_mix(method: str) -> None:
     assert isinstance(result.summary["final_accuracy_corrected"], float)
 
 
-@pytest.mark.parametrize("name", SERVINGS)
+@pytest.mark.parametrize("name", some_of(SERVINGS, 2))
 def test_a_run_stopped_after_every_round_ends_as_one_never_stopped(tmp_path: Path, name: str) -> None:
     config, own = table(serving=SERVINGS[name]), Own(samples=small_pool())
     run(config, tmp_path / "whole", own=own, page=False)
@@ -115,7 +116,8 @@ def test_a_run_stopped_after_every_round_ends_as_one_never_stopped(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("method", "server"), [("fielding", "mean"), ("fielding", "wiener"), ("ifca", "wiener"), ("global", "mean")]
+    ("method", "server"),
+    some_of([("fielding", "mean"), ("fielding", "wiener"), ("ifca", "wiener"), ("global", "mean")], 1),
 )
 def test_experts_of_clusters_with_one_body_survive_every_stop(tmp_path: Path, method: str, server: str) -> None:
     config = table(

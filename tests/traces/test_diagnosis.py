@@ -1,4 +1,6 @@
+import json
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -22,6 +24,16 @@ def seen(kinds: DriftDiagnosis) -> tuple[set[str], set[str]]:
     )
 
 
+@cache
+def _found_in(name: str, options: str, seed: int) -> DriftDiagnosis:
+    return kinds_of(dealt_trace(name, json.loads(options), seed=seed))
+
+
+def found_in(name: str, options: dict[str, Json] | None = None, seed: int = 1) -> DriftDiagnosis:
+    """Return what is found in a scenario; it is looked at once."""
+    return _found_in(name, json.dumps(options or {}), seed)
+
+
 CASES: dict[str, tuple[dict[str, Json], set[str], set[str]]] = {
     "static": ({}, set(), {"labels"}),
     "dirichlet": ({}, {"labels"}, {"labels"}),
@@ -31,12 +43,12 @@ CASES: dict[str, tuple[dict[str, Json], set[str], set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", CASES)
 def test_what_a_scenario_lets_drift_is_found_and_nothing_else(name: str, seed: int) -> None:
     options, over_time, between = CASES[name]
 
-    assert seen(kinds_of(dealt_trace(name, options, seed=seed))) == (over_time, between)
+    assert seen(found_in(name, options, seed)) == (over_time, between)
 
 
 def test_label_mixes_that_clients_keep_hide_neither_inputs_nor_meanings() -> None:
@@ -66,23 +78,24 @@ def test_all_three_at_once_are_told_as_more_than_labels() -> None:
     ],
 )
 def test_advice_follows_from_what_was_found(name: str, options: dict[str, Json], words: str) -> None:
-    assert words in kinds_of(dealt_trace(name, options)).advice
+    assert words in found_in(name, options).advice
 
 
-def test_without_differences_nothing_is_hardly_ever_found() -> None:
+@pytest.mark.parametrize("n_orders", [4, pytest.param(12, marks=pytest.mark.slow)])
+def test_without_differences_nothing_is_hardly_ever_found(n_orders: int) -> None:
     trace, rng = dealt_trace("covariate", {"concepts": 1}, n_clients=20, n_intervals=6), np.random.default_rng(3)
     assert trace.x is not None
     alarms = 0
-    for _ in range(12):
+    for _ in range(n_orders):
         order = rng.permutation(trace.n_rows)
         found = seen(kinds_of(replace(trace, x=trace.x[order], y=trace.y[order])))
         alarms += len(found[0]) + len(found[1])
 
-    assert alarms <= 2, "of 72 findings"
+    assert alarms <= n_orders // 4, "of six findings for each"
 
 
 def test_equal_traces_give_equal_findings() -> None:
-    assert kinds_of(dealt_trace("places")) == kinds_of(dealt_trace("places"))
+    assert kinds_of(dealt_trace("places", seed=1)) == found_in("places")
 
 
 def test_every_pair_that_is_compared_is_told_of() -> None:
@@ -132,19 +145,23 @@ def kinds_by_second(trace: Trace) -> DriftDiagnosis:
     ("kind", "over_time", "between"),
     [("static", set(), set()), ("labels", set(), {"labels"}), ("label drift", {"labels"}, {"labels"})],
 )
-def test_what_holds_for_all_gives_hardly_ever_an_alarm(kind: str, over_time: set[str], between: set[str]) -> None:
-    found = [seen(kinds_by_second(measured(kind, seed))) for seed in range(10)]
+@pytest.mark.parametrize("n_seeds", [2, pytest.param(10, marks=pytest.mark.slow)])
+def test_what_holds_for_all_gives_hardly_ever_an_alarm(
+    n_seeds: int, kind: str, over_time: set[str], between: set[str]
+) -> None:
+    found = [seen(kinds_by_second(measured(kind, seed))) for seed in range(n_seeds)]
 
     alarms = sum(len(over - over_time) + len(apart - between) for over, apart in found)
-    assert alarms == 0, "of 60 answers or more; over 30 seeds there was none either"
+    assert alarms == 0, "of 60 answers or more of ten seeds; over 30 there was none either"
     assert all(over_time <= over and between <= apart for over, apart in found)
 
 
-def test_a_rule_that_differs_and_is_swapped_once_is_seen_though_the_probe_errs_alike() -> None:
-    found = [seen(kinds_by_second(measured("swap", seed))) for seed in range(10)]
+@pytest.mark.parametrize("n_seeds", [5, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_rule_that_differs_and_is_swapped_once_is_seen_though_the_probe_errs_alike(n_seeds: int) -> None:
+    found = [seen(kinds_by_second(measured("swap", seed))) for seed in range(n_seeds)]
 
-    assert sum("meanings" in apart for _, apart in found) >= 8
-    assert sum("meanings" in over for over, _ in found) >= 6
+    assert sum("meanings" in apart for _, apart in found) >= 0.8 * n_seeds
+    assert sum("meanings" in over for over, _ in found) >= 0.6 * n_seeds
 
 
 def test_a_probe_without_skill_does_not_say_no() -> None:

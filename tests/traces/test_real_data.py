@@ -58,6 +58,7 @@ def test_a_day_of_the_authors_is_two_rounds(authors: Trace) -> None:
     assert len(start.client_ids) == pytest.approx(120, abs=5)
 
 
+@pytest.mark.slow
 def test_crime_is_as_large_as_its_readme_says(crime: Trace) -> None:
     assert len(crime.client_ids) == 7560
     assert len(crime.classes) == 14
@@ -65,6 +66,7 @@ def test_crime_is_as_large_as_its_readme_says(crime: Trace) -> None:
     assert int(crime.interval_of("month").max()) + 1 == 36
 
 
+@pytest.mark.slow
 def test_crime_hardly_drifts(crime: Trace) -> None:
     found = describe_trace(crime, "month")
 
@@ -72,6 +74,7 @@ def test_crime_hardly_drifts(crime: Trace) -> None:
     assert found.noise == pytest.approx(0.40, abs=0.04)
 
 
+@pytest.mark.slow
 def test_the_calibrated_test_spares_most_reports_of_crime(crime: Trace) -> None:
     plan = WindowPlan(interval="month", gap=1, window=6)
 

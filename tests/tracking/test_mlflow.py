@@ -205,6 +205,7 @@ with quiet_mlflow():
 """
 
 
+@pytest.mark.slow
 def test_processes_that_begin_together_make_one_whole_store(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path / 'new.db'}"
     makers = [

@@ -219,7 +219,7 @@ def test_constant_columns_and_zeros_change_nothing() -> None:
 def test_neither_the_number_of_threads_nor_a_repetition_changes_anything(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    points = planted(400, 12)
+    points = planted(200, 12)
 
     found = []
     for n_threads in (1, 3, 3):

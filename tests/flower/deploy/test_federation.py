@@ -180,16 +180,16 @@ def test_a_run_has_ended_or_not(status: str, is_ended: bool, is_completed: bool)
 def test_a_real_superlink_takes_registered_nodes_only_and_nothing_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with LocalFederation(tmp_path / "federation", 2) as federation:
+    with LocalFederation(tmp_path / "federation", 1) as federation:
         stranger = issue_certificates(tmp_path / "stranger")
         link = federation._started_link
         impostor = Link(port=link.port, certificates=stranger, database=link.database)
         running = [name for name, process in federation.supervisor.processes.items() if process.is_running]
 
-        with pytest.raises(ProcessError, match="node-2 was refused by the SuperLink"):
+        with pytest.raises(ProcessError, match="node-1 was refused by the SuperLink"):
             federation.add_node(is_registered=False)
 
-        assert running == ["superlink", "node-0", "node-1"]
+        assert running == ["superlink", "node-0"]
         assert link.is_healthy()
         assert not impostor.is_healthy()  # whoever trusts another authority does not talk to it
         assert_own_user_alone(federation)
@@ -197,12 +197,12 @@ def test_a_real_superlink_takes_registered_nodes_only_and_nothing_is_left(
             patched.setattr(access, "HEADER", "x-none")  # as if Flower served in another way
             with pytest.raises(ProcessError, match="answers every user of this machine"):
                 link.is_healthy()
-        federation.register([2])
-        federation.restart_node(2, patience_s=0.0)  # only its key was missing
+        federation.register([1])
+        federation.restart_node(1, patience_s=0.0)  # only its key was missing
 
     pids = [process.pid for process in federation.supervisor.processes.values()]
     assert reaper.marked_processes(federation.supervisor.mark) == []
-    assert len(pids) == 4
+    assert len(pids) == 3
     assert stat.S_IMODE(federation.folder.stat().st_mode) == 0o700
 
 

@@ -21,6 +21,7 @@ from fielding.records.run_checkpoint import LEDGER, load_run
 from fielding.records.run_folder import EVENTS, MEMBERSHIPS, ROUNDS, newest_checkpoint, read_manifest, read_run_reports
 from fielding.simulation.experiment import run
 from fielding.training.factory import ModelRequest, trainer_for
+from tests.rotation import some_of
 from tests.simulation.run_cases import table
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
@@ -135,7 +136,7 @@ def brought(orders: list[Order]) -> list[tuple[int, bool, bool]]:
 # ---- simulator = deployment ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", some_of(CASES, 3, always=["auto"]))
 def test_windows_are_seen_with_the_mean_of_all_models(name: str, tmp_path: Path) -> None:
     config = config_of(CASES[name], GLOBAL)
     run(config, tmp_path / "simulated", page=False)
@@ -152,7 +153,7 @@ def test_windows_are_seen_with_the_mean_of_all_models(name: str, tmp_path: Path)
     assert len(deployed.wire.pushes) == 1 + 2 * N_ROUNDS or name == "auto"
 
 
-@pytest.mark.parametrize("name", ["auto", "embedding by ks", "class means", "two of them"])
+@pytest.mark.parametrize("name", some_of(["auto", "embedding by ks", "class means", "two of them"], 1))
 def test_windows_are_seen_with_a_model_of_a_file_from_the_start(name: str, tmp_path: Path, model_file: Path) -> None:
     config = config_of(CASES[name], {"shared_model": str(model_file)})
     run(config, tmp_path / "simulated", page=False)

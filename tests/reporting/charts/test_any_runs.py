@@ -71,7 +71,7 @@ def test_names_from_folders_stay_text(tmp_path: Path, chart: Chart) -> None:
 
 @every_chart
 def test_twenty_five_groups_stay_small(tmp_path: Path, chart: Chart) -> None:
-    run = _whole(tmp_path / "a", 1, n_rounds=1000)
+    run = _whole(tmp_path / "a", 1, n_rounds=400)
     groups = tuple(Group(name=f"tau={at}", runs=(run, replace(run))) for at in range(25))
 
     sections = _checked(chart, RunGroups(title="", groups=groups, reference="tau=0"))
