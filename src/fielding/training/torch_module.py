@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from threading import Lock
 
@@ -241,6 +242,10 @@ class Replicas:
         self._device = device
         self._lock = Lock()
         self._idle: list[Replica] = []
+
+    def __reduce__(self) -> "tuple[partial[Replicas], tuple[nn.Module, Layout]]":
+        """Go to another process without the replicas, which are made there anew."""
+        return partial(Replicas, device=self._device), (self._module, self._layout)
 
     @contextmanager
     def borrow(self) -> Iterator[Replica]:
