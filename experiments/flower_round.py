@@ -1,6 +1,6 @@
 """A round of federated learning in three simulators: ours, a plain PyTorch loop, and Flower's (Ray).
 
-    python experiments/flower_round.py [--rounds 10] [--only-one-cpu]
+    python experiments/flower_round.py [--rounds 10] [--only-one-cpu] [--clients 1000]
 
 Workload W1: 50 of 1,000 clients take 20 steps of 20 samples each. A round of every contender picks its participants,
 trains them and averages their models. Ours and the loop draw the batches within their time and keep to one thread;
@@ -47,7 +47,7 @@ from fielding.training.trainer import LocalWork
 if TYPE_CHECKING:
     import torch
 
-W1 = WORKLOADS["w1"]
+W1 = replace(WORKLOADS["w1"], n_clients=int(os.environ.get("FIELDING_W1_CLIENTS", "1000")))
 OURS, LOOP = "fielding, 1 thread", "plain loop, 1 thread"
 WARM_UP = 2
 """Rounds of Flower that are not timed: its processes start and load their libraries."""
@@ -66,6 +66,7 @@ class Contender:
     seconds: list[float] = field(default_factory=list)
     start_up_s: float = 0.0
     largest_difference: float = 0.0
+    peak_mb: float = 0.0  # of all its processes together; 0: not looked at
 
 
 class Federation:
@@ -158,6 +159,7 @@ class FlowerServer:
             replies = list(grid.send_and_receive(strategy.configure_train(round_index, before, config, grid)))
             after, _ = strategy.aggregate_train(round_index, replies)
             self.measured.seconds.append(time.perf_counter() - start)
+            self.measured.peak_mb = max(self.measured.peak_mb, memory_mb(descendants(os.getpid())))
             if round_index == 1:
                 self.measured.start_up_s = time.perf_counter() - self.began
                 self.started |= descendants(os.getpid())
@@ -211,6 +213,15 @@ def descendants(process: int) -> set[tuple[int, int]]:
         found |= young
         generation = {number for number, _ in young}
     return found
+
+
+def memory_mb(processes: set[tuple[int, int]]) -> float:
+    """Return the memory of some processes and this one, what they share counted once per process that has it."""
+    pages = 0
+    for number in (os.getpid(), *(number for number, _ in processes)):
+        with suppress(OSError):
+            pages += int(Path(f"/proc/{number}/statm").read_text().split()[1])
+    return pages * 4096 / 1e6
 
 
 def stop(started: set[tuple[int, int]], patience: float = 10.0) -> None:
@@ -270,6 +281,7 @@ def rows(contenders: list[Contender]) -> list[dict[str, str | float]]:
             "spread": round(max(one.seconds) / min(one.seconds), 2),
             "rounds": len(one.seconds),
             "start_up_s": round(one.start_up_s, 1),
+            "peak_mb": round(one.peak_mb),
             "largest_difference": float(f"{one.largest_difference:.1e}"),
         }
         for one in contenders
@@ -280,7 +292,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=10, choices=range(6, 101), metavar="6..100")
     parser.add_argument("--only-one-cpu", action="store_true", help="leave out Flower's default of 2 CPUs per client")
+    parser.add_argument("--clients", type=int, default=W1.n_clients, help="of which 50 train in a round")
     options = parser.parse_args()
+    if options.clients != W1.n_clients:  # which is known to Flower's processes, too
+        os.environ["FIELDING_W1_CLIENTS"] = str(options.clients)
+        os.execv(sys.executable, [sys.executable, *sys.argv])
     for name, source in FROM.items():
         if importlib.util.find_spec(name) is None:
             print(f"error: {name} is not installed; pip install {source}", file=sys.stderr)

@@ -13,7 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fielding.comparing.ray_runs import FolderReader, Input, copy_input, digest_of, files_of, inputs_of, write_parts
+from fielding._version import __version__
+from fielding.comparing.ray_runs import (
+    FolderReader,
+    Input,
+    RunHost,
+    copy_input,
+    digest_of,
+    files_of,
+    inputs_of,
+    write_parts,
+)
+from fielding.comparing.sweep import Finished, RunJob, Step
 from fielding.config.keys import ClockSection, TraceSection
 from fielding.records.run_folder import CHECKPOINTS, ROUNDS
 from tests.cli.invoke import CODE, PLAIN, fielding
@@ -235,6 +246,28 @@ def test_checkpoints_come_last_so_that_a_half_fetched_run_can_go_on(
 
     assert parts[0].name == f"{CHECKPOINTS}/1.ckpt"  # read first: logs hold by then what it says
     assert written == ["here", "here", CHECKPOINTS]
+
+
+def test_a_folder_that_is_gone_after_its_run_takes_nothing_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_here(jobs: list[RunJob], **_options: object) -> dict[str, Finished]:
+        (jobs[0].folder / "new.jsonl").write_bytes(b"2")
+        return {"a": Finished(name="a", summary={})}
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FIELDING_DATA", "")
+    monkeypatch.setenv("FIELDING_INPUTS", "")
+    monkeypatch.setattr("fielding.comparing.ray_runs.run_in_processes", run_here)
+    host = RunHost(__version__, str(tmp_path), str(tmp_path))
+    host._note_step(Step(name="a", n_rounds=1))
+
+    finished = host.run(RunJob(name="a", table={}, folder=tmp_path / "a"), None, {"old.jsonl": b"1"}, None, [])
+
+    assert finished is not None
+    assert host.fetch(is_last=False) == ([], [])
+    assert {part.name: part.content for part in host.fetch(is_last=True)[0]} == {"old.jsonl": b"1", "new.jsonl": b"2"}
+    assert host.fetch(is_last=True)[1] == []
 
 
 def test_inputs_are_known_by_what_is_in_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

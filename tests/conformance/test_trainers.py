@@ -3,14 +3,18 @@
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.util import find_spec
+from types import SimpleNamespace
 
+import cloudpickle
 import numpy as np
 import pytest
 
 from fielding._typing import Codes, Features
+from fielding._version import __version__
+from fielding.simulation.ray_workers import TrainingActor, lighten
 from fielding.training.factory import DENSE, TORCH_ONLY, ModelRequest, trainer_for
 from fielding.training.trainer import LocalWork, Sgd, Trainer
-from tests.training.jobs import FULL_SGD, in_chunks, parts_of, samples, work_of
+from tests.training.jobs import FULL_SGD, in_chunks, parts_of, samples, with_all_asked, work_of
 
 HAS_TORCH = find_spec("torch") is not None
 
@@ -65,6 +69,36 @@ def pool_of(case: Case) -> tuple[Features, Codes]:
 
 def work_for(case: Case, *, sgd: Sgd = FULL_SGD, size: tuple[int, int, int] = (2, 2, 4)) -> LocalWork:
     return work_of(trainer_of(case), pool_of(case), sgd=sgd, size=size)
+
+
+@every_case
+def test_work_that_is_sent_elsewhere_gives_the_same_bits(case: Case) -> None:
+    trainer, work = trainer_of(case), work_for(case)
+    here = [trainer.train(work.part(slice(at, at + 1))) for at in (1, 0)]
+    windows = SimpleNamespace(gather=work.gather)
+    actor = TrainingActor(__version__, *cloudpickle.loads(cloudpickle.dumps((trainer, windows))))
+
+    for at, one in zip((1, 0), here, strict=True):
+        light, rows = lighten(work.part(slice(at, at + 1)))
+        there = actor.train(cloudpickle.loads(cloudpickle.dumps(light)), *(work.models[row] for row in rows))
+
+        assert all(np.array_equal(*pair) for pair in zip(parts_of(one), parts_of(there), strict=True))
+
+
+def test_all_that_work_asks_for_is_sent() -> None:
+    case = Case("numpy", "mlp")
+    trainer = trainer_of(case)
+    work = with_all_asked(work_for(case, size=(4, 2, 4)), trainer.layout, n_classes=case.n_classes)
+    windows = SimpleNamespace(gather=work.gather)
+
+    for some in (slice(0, 1), slice(1, 4)):
+        light, rows = lighten(work.part(some))
+        there = TrainingActor(__version__, trainer, windows).train(light, *(work.models[row] for row in rows))  # type: ignore[arg-type]
+
+        assert light.models.size == 0
+        assert light.pull is not None
+        assert light.pull.anchors.shape[0] == np.unique(work.part(some).pull.row).size  # type: ignore[union-attr]
+        assert np.array_equal(there.models, trainer.train(work.part(some)).models)
 
 
 @every_case

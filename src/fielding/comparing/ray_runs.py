@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Lock
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from fielding.atomic import make_private, output_errors, replaced_file
@@ -166,7 +167,8 @@ class RunHost:
         self._is_leaving = self._has_trained = False
         self._step: Step | None = None
         self._notes: list[Note] = []
-        self._reader: FolderReader | None = None
+        self._reader: FolderReader | None = None  # while there is a folder that only this machine sees
+        self._reading = Lock()
         self._last: tuple[list[FilePart], list[str]] = [], []
 
     def look(self, mark: Path, inputs: Mapping[Input, str]) -> tuple[bool, list[Input]]:
@@ -205,8 +207,9 @@ class RunHost:
             while is_locked(job.folder) and time.monotonic() < end_s:  # by a process whose machine was lost
                 time.sleep(TICK_S)
             finished = run_in_processes([job], n_jobs=1, following=following).get(job.name)
-            if self._reader is not None:
-                self._last = self._reader.read()
+            with self._reading:
+                if self._reader is not None:
+                    self._last, self._reader = self._reader.read(), None  # later the folder is gone, not its files
             return finished
 
     def _note_step(self, step: Step) -> None:
@@ -219,9 +222,10 @@ class RunHost:
 
     def fetch(self, *, is_last: bool) -> tuple[list[FilePart], list[str]]:
         """Return what the run has written since the last time; once it has cut what an earlier start left over."""
-        if is_last:
-            return self._last
-        return self._reader.read() if self._reader is not None and self._has_trained else ([], [])
+        with self._reading:
+            if is_last:
+                return self._last
+            return self._reader.read() if self._reader is not None and self._has_trained else ([], [])
 
     def leave(self) -> None:
         """End the run with the round in hand."""
@@ -382,8 +386,10 @@ class _Fleet:
 
     def _end(self, one: _Hosted, finished: Finished | None) -> None:
         self._tell(one, *self.ray.get(one.host.hear.remote()))
-        if not one.is_shared:
-            write_parts(one.job.folder, *self.ray.get(one.host.fetch.remote(is_last=True)))
+        if not one.is_shared:  # what was asked for before is older
+            for answer in (one.fetched, one.host.fetch.remote(is_last=True)):
+                if answer is not None:
+                    write_parts(one.job.folder, *self.ray.get(answer))
         self._let_go(one)
         if finished is not None:
             self.ended[one.job.name] = finished

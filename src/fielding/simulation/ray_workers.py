@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from fielding._typing import Counts, Models
-from fielding.federation.clients import Pull
 from fielding.ray_cluster import START_S, LostClusterError, begin_worker, capacity, last_line, ray_cluster, start_worker
 from fielding.runtime.workers import Crew
 from fielding.simulation.clients import CrewOf
@@ -154,22 +153,22 @@ class RayCrew:
 
     def _send(self, actor: Any, work: LocalWork, put: dict[int, Any]) -> Any:
         """Let an actor do some work; returns the answer to come."""
-        rows, start = np.unique(work.start, return_inverse=True)
-        for row in rows.tolist():
+        light, rows = lighten(work)
+        for row in rows:
             if row not in put:
                 put[row] = self._ray.put(np.ascontiguousarray(work.models[row]))
-        light = replace(
-            work, models=np.empty((0, 0), np.float32), start=start, gather=_not_here, pull=_narrowed(work.pull)
-        )
-        return actor.train.remote(light, *(put[row] for row in rows.tolist()))
+        return actor.train.remote(light, *(put[row] for row in rows))
 
 
-def _narrowed(pull: Pull | None) -> Pull | None:
-    """Return a pull with the anchors alone that its jobs are pulled toward."""
-    if pull is None:
-        return None
-    rows, row = np.unique(pull.row, return_inverse=True)
-    return replace(pull, anchors=pull.anchors[rows], row=row)
+def lighten(work: LocalWork) -> tuple[LocalWork, list[int]]:
+    """Return work as it is sent, without samples and models, and the rows of the models that belong to it, in order."""
+    rows, start = np.unique(work.start, return_inverse=True)
+    pull = work.pull
+    if pull is not None:  # with the anchors alone that count
+        anchors, row = np.unique(pull.row, return_inverse=True)
+        pull = replace(pull, anchors=pull.anchors[anchors], row=row)
+    nothing = np.empty((0, 0), dtype=np.float32)
+    return replace(work, models=nothing, start=start, gather=_not_here, pull=pull), rows.tolist()
 
 
 def _not_here(rows: Counts) -> Any:
