@@ -9,6 +9,7 @@
     │   └── FileFormatError             a file that is not what it should be
     ├── CheckpointError (ValueError)    a checkpoint that cannot be read or does not fit
     │   └── DamagedCheckpointError      its checksum fails: it is not what was written
+    ├── LostClusterError                a Ray cluster, or all that ran on it, is gone
     └── OutputError (OSError)           results that could not be written
 
 Each message says what was got, what was wanted and what to do.
@@ -47,6 +48,10 @@ class CheckpointError(FieldingError, ValueError):
 
 class DamagedCheckpointError(CheckpointError):
     """A checkpoint is not what was written: its checksum fails. No other error says that."""
+
+
+class LostClusterError(FieldingError):
+    """A Ray cluster, or all that ran on it, is gone; what was committed is kept."""
 
 
 class OutputError(FieldingError, OSError):

@@ -14,7 +14,7 @@ from typing import Any
 
 from fielding._extras import require
 from fielding._version import __version__
-from fielding.errors import FieldingError, InputError, OptionError, echo, error_words
+from fielding.errors import InputError, OptionError, echo, error_words
 
 LOCAL, RAY = "local", "ray"
 """Places where runs can be done: in processes and threads of this machine, or on a Ray cluster."""
@@ -27,10 +27,6 @@ START_S = 120.0  # seconds in which work must have begun somewhere
 LOOPBACK = "127.0.0.2"
 """Address of this machine that no other can reach; of 127.0.0.1 Ray makes one that others can."""
 _HOME = "FIELDING_HOME"  # for workers of a cluster that was started here: the home folder of its user
-
-
-class LostClusterError(FieldingError):
-    """A Ray cluster, or all that ran on it, is gone."""
 
 
 def check_place(on: str) -> None:

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 import time
 from collections import deque
@@ -22,9 +23,9 @@ from fielding.atomic import make_private, output_errors, replaced_file
 from fielding.comparing.sweep import TICK_S, Beside, Finished, Following, Note, RunJob, Step, run_in_processes
 from fielding.config.keys import ClockSection, TraceSection
 from fielding.config.reader import config_from
-from fielding.errors import InputError, error_words
+from fielding.errors import InputError, LostClusterError, error_words
 from fielding.inputs import INPUTS_VARIABLE, located
-from fielding.ray_cluster import START_S, LostClusterError, begin_worker, capacity, last_line, ray_cluster, start_worker
+from fielding.ray_cluster import START_S, begin_worker, capacity, last_line, ray_cluster, start_worker
 from fielding.records.lock import NAME as LOCK
 from fielding.records.lock import is_locked, lock_folder
 from fielding.records.run_folder import CHECKPOINTS
@@ -98,8 +99,12 @@ def copy_input(digest: str, content: Files) -> Path:
         for name, one in content.items():
             (scratch / name).parent.mkdir(parents=True, exist_ok=True)
             (scratch / name).write_bytes(one)
-        with contextlib.suppress(OSError):  # another process was faster
+        try:
             scratch.rename(folder)
+        except OSError:
+            shutil.rmtree(scratch, ignore_errors=True)
+            if not folder.is_dir():  # else another process was faster
+                raise
     return folder
 
 
@@ -241,7 +246,6 @@ class _Hosted:
 
     job: RunJob
     host: Any
-    inputs: Mapping[Input, str]
     n_losses: int = 0
     looked: Any = None  # the answers to come
     outcome: Any = None
@@ -301,16 +305,13 @@ class _Fleet:
             if len(self.hosted) >= min(n_places, self.n_jobs or n_places):
                 return
             self.waiting.popleft()
-            inputs = {} if job.brought is not None else dict.fromkeys(inputs_of(config.trace, config.clock), "")
-            for one in inputs:
-                if one not in self.digests:
-                    self.digests[one] = digest_of(one)
+            inputs = [] if job.brought is not None else inputs_of(config.trace, config.clock)
+            self.digests |= {one: digest_of(one) for one in inputs if one not in self.digests}
             host = start_worker(
                 self.ray, RunHost, str(Path.cwd()), str(data_folder()), n_cpus=n_cpus, n_gpus=n_gpus, n_calls=4
             )
-            hosted = _Hosted(job=job, host=host, inputs={one: self.digests[one] for one in inputs}, n_losses=n_losses)
-            hosted.looked = host.look.remote(self.mark, hosted.inputs)
-            self.hosted.append(hosted)
+            looked = host.look.remote(self.mark, {one: self.digests[one] for one in inputs})
+            self.hosted.append(_Hosted(job=job, host=host, n_losses=n_losses, looked=looked))
             self.following.on_step(Step(name=job.name, phase="waiting for a machine"))
 
     def _leave(self) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from fielding._typing import Counts, Models
-from fielding.ray_cluster import START_S, LostClusterError, begin_worker, capacity, last_line, ray_cluster, start_worker
+from fielding.errors import LostClusterError
+from fielding.ray_cluster import START_S, begin_worker, capacity, last_line, ray_cluster, start_worker
 from fielding.runtime.workers import Crew
 from fielding.simulation.clients import CrewOf
 from fielding.traces.sliding import SlidingWindows
@@ -117,8 +118,8 @@ class RayCrew:
                 yield at, trained
             if not (self._idle or self._working) and time.monotonic() - since_s > START_S:
                 raise LostClusterError(
-                    f"no Ray worker could be started within {START_S:.0f} s; what was committed is kept, go on with "
-                    "Start(resume=True) when the cluster has free CPUs, or with fewer workers"
+                    f"no Ray worker could be started within {START_S:.0f} s; what was committed is kept: resume the "
+                    "run when the cluster has free CPUs, or with fewer workers"
                 )
 
     def _fill_up(self, n_actors: int) -> None:
