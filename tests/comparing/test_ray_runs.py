@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -47,6 +47,23 @@ every = 1
 """
 WALL_CLOCK = ("timings.jsonl", "config.toml", ".lock")  # workers stand in the config, and change nothing
 WITHIN_S = 240.0
+HELD = """
+import time
+from pathlib import Path
+from fielding.simulation.ray_workers import RayCrew
+train, n_rounds = RayCrew.train, iter(range(1000))
+def held(self, pieces):  # the fourth round begins with two workers, when the test lets it
+    if next(n_rounds) == 3:
+        while len(self._idle) < 2:
+            self._fill_up(2)
+            for answer in self._answers():
+                self._welcome(answer)
+        Path("both").touch()
+        while not Path("go").exists():
+            time.sleep(0.05)
+    yield from train(self, pieces)
+RayCrew.train = held
+"""
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +93,9 @@ def compare_words(out: str, *more: str) -> list[str]:
     return ["compare", "a.toml", "--methods", "fielding,global", "--seeds", "1", "--no-page", "--out", out, *more]
 
 
-def start(words: list[str], cwd: Path, environment: Mapping[str, str]) -> subprocess.Popen[str]:
+def start(words: list[str], cwd: Path, environment: Mapping[str, str], before: str = "") -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", CODE, *words],
+        [sys.executable, "-c", before + CODE, *words],
         cwd=cwd,
         env={**os.environ, **PLAIN, **environment},
         stdin=subprocess.DEVNULL,
@@ -90,10 +107,15 @@ def start(words: list[str], cwd: Path, environment: Mapping[str, str]) -> subpro
 
 def wait_for_rounds(process: subprocess.Popen[str], n_rounds: int, *folders: Path) -> None:
     """Wait until each run has done some rounds."""
+    wait_for(lambda: all(n_lines(folder / ROUNDS) >= n_rounds for folder in folders), process, "rounds")
+
+
+def wait_for(is_there: Callable[[], bool], process: subprocess.Popen[str], what: str) -> None:
+    """Wait for something while a process goes on."""
     end_s = time.monotonic() + WITHIN_S
-    while not all(n_lines(folder / ROUNDS) >= n_rounds for folder in folders):
+    while not is_there():
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end_s, "no rounds were done"
+        assert time.monotonic() < end_s, f"there were never {what}"
         time.sleep(0.05)
 
 
@@ -152,14 +174,7 @@ def test_machines_without_our_folder_and_data_get_them(nodes: RayNodes, work: Pa
     code += "rays.run_on_ray = partial(rays.run_on_ray, may_share=False)\n"
     code += "rays.digest_of = lambda one: '0' * 32\n"  # so that what machines see does not look like ours
     code += "rays.FETCH_S = 0.5\n"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code + CODE, *compare_words("fetched", "--on", "ray")],
-        cwd=work,
-        env={**os.environ, **PLAIN, **nodes.environment()},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = start(compare_words("fetched", "--on", "ray"), work, nodes.environment(), before=code)
     wait_for_rounds(process, 3, work / "fetched" / "fielding-1")  # while it goes on
 
     exit_code, words = ended(process)
@@ -177,9 +192,10 @@ def test_participants_of_a_lost_worker_train_elsewhere_in_the_same_round(nodes: 
         os.kill(process_id, signal.SIGKILL)
     victims = [nodes.add(), nodes.add()]
     words = ["run", "a.toml", "--out", "one", "--no-page", "--on", "ray", "--set", "workers=2", "--json"]
-    process = start([*words, "--set", "seed=1"], work, nodes.environment())
-    wait_for_rounds(process, 3, work / "one")
+    process = start([*words, "--set", "seed=1"], work, nodes.environment(), before=HELD)
+    wait_for((work / "both").exists, process, "two workers")
     os.kill(victims[0], signal.SIGKILL)
+    (work / "go").touch()
 
     output, errors = process.communicate(timeout=WITHIN_S)
 

@@ -138,6 +138,8 @@ class RayCrew:
         actor = self._starting.pop(answer)
         if self._open(answer):
             self._idle.append(actor)
+        else:
+            self._on_note("a Ray worker was lost while it started; another is started")
 
     def _open(self, answer: Any) -> Any:
         """Return an answer; None if its actor was lost before it came. An error of its code is raised."""
