@@ -45,9 +45,12 @@ class Block:
 
 
 def checked_arrivals(arrivals: Arrivals, shape: tuple[int, int]) -> tuple[Codes, Codes, Counts, Counts | None]:
-    """Return copies of all columns without empty entries, or raise; ``shape``: clients and labels."""
-    clients = _checked("clients of arrivals", arrivals.clients, shape[0]).astype(np.int32)
-    labels = _checked("labels of arrivals", arrivals.labels, shape[1]).astype(np.int32)
+    """Return copies of all columns without empty entries, or raise; ``shape``: clients and labels.
+
+    Codes of clients and labels that cannot be written to are not copied.
+    """
+    clients = _own(_checked("clients of arrivals", arrivals.clients, shape[0]))
+    labels = _own(_checked("labels of arrivals", arrivals.labels, shape[1]))
     counts: Counts = np.broadcast_to(np.int64(1), clients.size)  # which takes no memory
     if arrivals.counts is not None:
         counts = checked_column("counts of arrivals", arrivals.counts, 2**53)
@@ -68,6 +71,10 @@ def checked_arrivals(arrivals: Arrivals, shape: tuple[int, int]) -> tuple[Codes,
 def checked_column(name: str, column: npt.ArrayLike, bound: int) -> Counts:
     """Return a column as int64, or raise if it is not a flat list of whole numbers from 0 to ``bound - 1``."""
     return _checked(name, column, bound).astype(np.int64)
+
+
+def _own(codes: npt.NDArray[np.generic]) -> Codes:
+    return codes.astype(np.int32, copy=codes.flags.writeable)
 
 
 def _checked(name: str, column: npt.ArrayLike, bound: int) -> npt.NDArray[np.generic]:

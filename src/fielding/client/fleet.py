@@ -1,6 +1,7 @@
 """Stages 1 to 4 for all clients of a simulation at once: what a monitor per client would say, on arrays."""
 
 from bisect import insort
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +14,9 @@ from fielding.client.report import row_chunks
 from fielding.client.representation.label import checked_n_labels, shares_of
 from fielding.client.window import checked_bound, checked_round
 from fielding.errors import InputError, OptionError, echo
+
+ENTRIES = 65_536
+"""Samples that are counted in one go: what they need fits a processor's cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -109,22 +113,17 @@ class Fleet:
             labels=labels,
             counts=counts,
         )
-        self._count(coming, leaving)
+        n_arrived, has_changed = self._count(coming, leaving)
         for last in [] if leave is None else np.unique(leave).tolist():
             some = leave == last
             own = {name: getattr(coming, name)[some] for name in ("clients", "labels", "counts")}
             self._keep(replace(coming, leave=last, **own))
         if leave is None and self.max_rounds is not None:
             self._keep(coming)
-        has_changed = np.zeros(self.n_clients, dtype=np.bool_)
-        for block in (coming, *leaving):
-            has_changed[block.clients] = True
         is_tested = has_changed | self._must_report
         if self._drift_test.is_timed:
             is_tested |= (self._n_current > 0) | (self._n_reported > 0)
         tested = np.flatnonzero(is_tested)
-        weights = None if arrivals.counts is None else coming.counts
-        n_arrived = np.bincount(coming.clients, weights=weights, minlength=self.n_clients).astype(np.int64)
         due = tested[self._is_due(tested, n_arrived, now)]
         # A client that reports because it must has noticed nothing: it goes on comparing, unless more is known now.
         knows_more = has_changed[due] & (self._n_current[due] > self._before[due].sum(axis=1))
@@ -159,22 +158,33 @@ class Fleet:
             np.pad(matrix, ((0, 0), (0, more))) for matrix in (self._current, self._fresh, self._before, self._reported)
         )
 
-    def _count(self, coming: Block, leaving: list[Block]) -> None:
-        """Bring the counts of windows and of what is fresh up to date."""
+    def _count(self, coming: Block, leaving: list[Block]) -> tuple[Counts, Mask]:
+        """Bring the counts of windows and of what is fresh up to date; return who got how many, and whose changed."""
         # Flat views: numpy adds at one index much faster than at a pair.
         current, fresh, before = self._current.reshape(-1), self._fresh.reshape(-1), self._before.reshape(-1)
+        n_arrived = np.zeros(self.n_clients, dtype=np.int64)
+        has_changed = np.zeros(self.n_clients, dtype=np.bool_)
         for block in leaving:
-            cells = block.clients.astype(np.int64) * self.n_labels + block.labels
-            np.subtract.at(current, cells, block.counts)
-            np.subtract.at(self._n_current, block.clients, block.counts)
-            # What was there when something was noticed is not fresh any more, and stands in what was before.
-            is_fresh = block.step > self._noticed_step[block.clients]
-            np.subtract.at(fresh, cells[is_fresh], block.counts[is_fresh])
-            np.add.at(before, cells[is_fresh], block.counts[is_fresh])
-        cells = coming.clients.astype(np.int64) * self.n_labels + coming.labels
-        np.add.at(current, cells, coming.counts)
-        np.add.at(fresh, cells, coming.counts)
-        np.add.at(self._n_current, coming.clients, coming.counts)
+            for clients, cells, counts in self._cells(block):
+                np.subtract.at(current, cells, counts)
+                np.subtract.at(self._n_current, clients, counts)
+                # What was there when something was noticed is not fresh any more, and stands in what was before.
+                is_fresh = block.step > self._noticed_step[clients]
+                np.subtract.at(fresh, cells[is_fresh], counts[is_fresh])
+                np.add.at(before, cells[is_fresh], counts[is_fresh])
+                has_changed[clients] = True
+        for clients, cells, counts in self._cells(coming):
+            np.add.at(current, cells, counts)
+            np.add.at(fresh, cells, counts)
+            np.add.at(n_arrived, clients, counts)
+        self._n_current += n_arrived
+        return n_arrived, has_changed | (n_arrived > 0)
+
+    def _cells(self, block: Block) -> Iterator[tuple[Counts, Counts, Counts]]:
+        """Yield the clients of a block, where their labels are counted, and how many; so many at a time as are fast."""
+        for part in row_chunks(block.clients.size, ENTRIES):
+            clients = block.clients[part].astype(np.int64)
+            yield clients, clients * self.n_labels + block.labels[part], block.counts[part]
 
     def _keep(self, block: Block) -> None:
         """Note when samples leave."""

@@ -46,10 +46,11 @@ class Ranges:
         >>> rows.tolist(), sizes.tolist()
         ([7, 8, 5], [2, 1])
         """
-        sizes = self.sizes[which]
+        start = self.start[which]
+        sizes = self.stop[which] - start
         ends = np.cumsum(sizes)
         place = np.arange(int(sizes.sum()))
-        place += np.repeat(self.start[which] - (ends - sizes), sizes)
+        place += np.repeat(start - (ends - sizes), sizes)
         return self.entries[place].astype(np.int64, copy=False), sizes
 
 

@@ -79,13 +79,20 @@ class SlidingWindows:
 
     def arrivals(self, interval: int) -> Arrivals:
         """Return the training samples that an interval brings, for the fleet."""
-        rows, sizes = self._train.ranges(interval, interval + 1).of(np.arange(self.n_clients))
-        last = self.schedule.last
-        return Arrivals(
-            clients=np.repeat(np.arange(self.n_clients, dtype=np.int32), sizes),
-            labels=self.schedule.y[rows],
-            leave=None if last is None else (last[rows].astype(np.int64) + 1) * self.gap,
-        )
+        y, last, ranges = self.schedule.y, self.schedule.last, self._train.ranges(interval, interval + 1)
+        sizes = ranges.sizes
+        labels = np.empty(int(sizes.sum()), dtype=y.dtype)
+        leave = None if last is None else np.empty(labels.size, dtype=np.int64)
+        done = 0
+        for part in row_chunks(self.n_clients):  # rows of all at once would not fit a cache
+            rows, _ = ranges.of(np.arange(part.start, part.stop))
+            labels[done : done + rows.size] = y[rows]
+            if leave is not None and last is not None:
+                leave[done : done + rows.size] = (last[rows].astype(np.int64) + 1) * self.gap
+            done += rows.size
+        clients = np.repeat(np.arange(self.n_clients, dtype=np.int32), sizes)
+        clients.flags.writeable = labels.flags.writeable = False  # the fleet may keep them
+        return Arrivals(clients=clients, labels=labels, leave=leave)
 
     def training(self, round_index: int) -> Ranges:
         """Return what each client can train on in a round."""

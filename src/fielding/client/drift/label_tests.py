@@ -122,8 +122,10 @@ class Chi2:
         drifted[stale] = shares_differ(evidence.rows(stale))
         tested = np.flatnonzero(has_enough & ~drifted)
         fresh, before = evidence.fresh[tested], evidence.before[tested]
-        large = excess_l1(fresh, before) >= self.delta_min
-        drifted[tested[large]] = p_values(fresh[large], before[large]) < self.alpha
+        if self.delta_min > 0.0:
+            large = excess_l1(fresh, before) >= self.delta_min
+            tested, fresh, before = tested[large], fresh[large], before[large]
+        drifted[tested] = p_values(fresh, before) < self.alpha
         return np.asarray(drifted)
 
 
