@@ -33,6 +33,7 @@ from fielding.simulation.hardware import PROFILES
 from fielding.traces.catalog import FOLDER_VARIABLE, data_folder, entry_named
 from fielding.traces.images import cache_folder
 
+HEAR_S = 0.5  # seconds between two questions how far a run is
 FETCH_S = 5.0  # seconds between two looks at what a machine without our folder has written
 MOST_LOSSES = 3  # machines that a run may lose one after the other without a round between
 _LOCK_S = 60.0  # seconds that a process whose machine was lost has to end
@@ -162,22 +163,29 @@ def write_parts(folder: Path, parts: Sequence[FilePart], gone: Sequence[str]) ->
 
 
 class RunHost:
-    """An actor that does one run, in a process of its own on its machine, and tells of it when it is asked."""
+    """An actor that does runs, one by one, each in a process of its own, and tells of them when it is asked."""
 
     def __init__(self, version: str, cwd: str, data: str) -> None:
         begin_worker(version)
         os.environ[FOLDER_VARIABLE] = data
         with contextlib.suppress(OSError):
             os.chdir(cwd)
-        self._is_leaving = self._has_trained = False
+        self._is_leaving, self._reading = False, Lock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._has_trained = False
         self._step: Step | None = None
         self._notes: list[Note] = []
         self._reader: FolderReader | None = None  # while there is a folder that only this machine sees
-        self._reading = Lock()
         self._last: tuple[list[FilePart], list[str]] = [], []
 
     def look(self, mark: Path, inputs: Mapping[Input, str]) -> tuple[bool, list[Input]]:
-        """Return whether this machine sees a file of the caller's, and which inputs are not there, or others."""
+        """Return whether this machine sees a file of the caller's, and which inputs are not there, or others.
+
+        Forgets the last run.
+        """
+        self._forget()
         return mark.is_file(), [one for one, digest in inputs.items() if digest_of(one) != digest]
 
     def run(
@@ -246,10 +254,12 @@ class _Hosted:
 
     job: RunJob
     host: Any
+    asks: tuple[int, int]  # for CPUs and GPUs
     n_losses: int = 0
     looked: Any = None  # the answers to come
     outcome: Any = None
     heard: Any = None
+    heard_s: float = 0.0
     fetched: Any = None
     fetched_s: float = 0.0
     is_shared: bool = True
@@ -266,6 +276,7 @@ class _Fleet:
     may_share: bool
     waiting: deque[tuple[RunJob, int]]
     hosted: list[_Hosted] = field(default_factory=list)
+    idle: list[tuple[Any, tuple[int, int]]] = field(default_factory=list)  # actors that wait for another run
     ended: dict[str, Finished] = field(default_factory=dict)
     digests: dict[Input, str] = field(default_factory=dict)
     put: dict[Any, Any] = field(default_factory=dict)  # what machines lacked, in Ray's store
@@ -284,11 +295,12 @@ class _Fleet:
             self.ray.wait(answers, num_returns=1, timeout=TICK_S) if answers else time.sleep(TICK_S)
             for one in list(self.hosted):
                 self._listen(one)
-            time.sleep(TICK_S / 4)
         return self.ended
 
     def _begin_some(self) -> None:
         while self.waiting:
+            if self.n_jobs is not None and len(self.hosted) >= self.n_jobs:
+                return
             job, n_losses = self.waiting[0]
             config = config_from(job.table)
             n_cpus, n_gpus = config.workers or 1, int(config.training.device.startswith("cuda"))
@@ -302,17 +314,26 @@ class _Fleet:
                     f"cluster has had them for {START_S:.0f} s; what was committed is kept"
                 )
             self.waiting_since_s = time.monotonic()
-            if len(self.hosted) >= min(n_places, self.n_jobs or n_places):
+            if len(self.hosted) >= n_places:
                 return
             self.waiting.popleft()
             inputs = [] if job.brought is not None else inputs_of(config.trace, config.clock)
             self.digests |= {one: digest_of(one) for one in inputs if one not in self.digests}
-            host = start_worker(
-                self.ray, RunHost, str(Path.cwd()), str(data_folder()), n_cpus=n_cpus, n_gpus=n_gpus, n_calls=4
-            )
+            host = self._host(n_cpus, n_gpus)
             looked = host.look.remote(self.mark, {one: self.digests[one] for one in inputs})
-            self.hosted.append(_Hosted(job=job, host=host, n_losses=n_losses, looked=looked))
+            asks = n_cpus, n_gpus
+            self.hosted.append(_Hosted(job=job, host=host, asks=asks, n_losses=n_losses, looked=looked))
             self.following.on_step(Step(name=job.name, phase="waiting for a machine"))
+
+    def _host(self, n_cpus: int, n_gpus: int) -> Any:
+        """Return an actor that has done its run and has as much as this one asks for, or a new one."""
+        while self.idle:
+            host, asks = self.idle.pop()
+            if asks == (n_cpus, n_gpus):
+                return host
+            self.ray.kill(host)  # it would keep others from its CPUs
+        own = str(Path.cwd()), str(data_folder())
+        return start_worker(self.ray, RunHost, *own, n_cpus=n_cpus, n_gpus=n_gpus, n_calls=4)
 
     def _leave(self) -> None:
         """Ask all runs to end with the round in hand."""
@@ -340,8 +361,8 @@ class _Fleet:
             if self._is_here(one.outcome):
                 self._end(one, self.ray.get(one.outcome))
                 return
-            if one.heard is None:
-                one.heard = one.host.hear.remote()
+            if one.heard is None and time.monotonic() - one.heard_s >= HEAR_S:
+                one.heard, one.heard_s = one.host.hear.remote(), time.monotonic()
             if not one.is_shared and one.fetched is None and time.monotonic() - one.fetched_s >= FETCH_S:
                 one.fetched, one.fetched_s = one.host.fetch.remote(is_last=False), time.monotonic()
         except self.ray.exceptions.RayTaskError as error:  # its machine has no room for the data, for example
@@ -367,6 +388,7 @@ class _Fleet:
                 self.put[each] = self.ray.put({name: path.read_bytes() for name, path in files_of(each)})
         if one.job.brought not in self.put:  # the same for all runs
             self.put[one.job.brought] = self.ray.put(one.job.brought)
+        one.looked = None
         one.outcome = one.host.run.remote(
             replace(one.job, brought=None),
             self.put[one.job.brought],
@@ -391,7 +413,8 @@ class _Fleet:
             for answer in (one.fetched, one.host.fetch.remote(is_last=True)):
                 if answer is not None:
                     write_parts(one.job.folder, *self.ray.get(answer))
-        self._let_go(one)
+        self._part(one)
+        self.idle.append((one.host, one.asks))
         if finished is not None:
             self.ended[one.job.name] = finished
             self.following.on_done(finished)
@@ -413,8 +436,11 @@ class _Fleet:
         self.following.on_done(finished)
 
     def _let_go(self, one: _Hosted) -> None:
-        self.hosted.remove(one)
+        self._part(one)
         self.ray.kill(one.host)
+
+    def _part(self, one: _Hosted) -> None:
+        self.hosted.remove(one)
         if one.lock is not None:
             one.lock.close()
 
@@ -422,6 +448,8 @@ class _Fleet:
         """Let all machines go, whatever they are at; what their runs committed is kept."""
         for one in list(self.hosted):
             self._let_go(one)
+        for host, _ in self.idle:
+            self.ray.kill(host)
 
 
 def run_on_ray(
