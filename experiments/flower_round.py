@@ -1,11 +1,11 @@
 """A round of federated learning in three simulators: ours, a plain PyTorch loop, and Flower's (Ray).
 
-    python experiments/flower_round.py [--rounds 10] [--only-one-cpu] [--clients 1000]
+    python -m experiments.flower_round [--rounds 10] [--only-one-cpu] [--workload w1] [--clients 1000]
 
-Workload W1: 50 of 1,000 clients take 20 steps of 20 samples each. A round of every contender picks its participants,
-trains them and averages their models. Ours and the loop draw the batches within their time and keep to one thread;
-Flower's clients read theirs from a file, in as many processes as it starts. Ours and the loop take turns in blocks:
-before, between and after Flower's runs. Prints a table and JSON.
+Workload W1: 50 of 1,000 clients take 20 steps of 20 samples each; --workload takes another. A round of every contender
+picks its participants, trains them and averages their models. Ours and the loop draw the batches within their time and
+keep to one thread; Flower's clients read theirs from a file, in as many processes as it starts. Ours and the loop take
+turns in blocks: before, between and after Flower's runs. Prints a table and JSON.
 """
 
 import argparse
@@ -26,10 +26,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.simulator import trainers_of
 from benchmarks.timing import in_turns
 from benchmarks.workloads import (
     LEARNING_RATE,
     WORKLOADS,
+    as_tensor,
     load_model,
     plain_loop,
     plain_module,
@@ -41,19 +43,20 @@ from fielding.blas_threads import ONE_BLAS_THREAD
 from fielding.rng import client_key
 from fielding.runtime.train import draw_batches as drawn_batches
 from fielding.runtime.workers import Workers
-from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.trainer import LocalWork
 
 if TYPE_CHECKING:
     import torch
 
-W1 = replace(WORKLOADS["w1"], n_clients=int(os.environ.get("FIELDING_W1_CLIENTS", "1000")))
+WORKLOAD, CLIENTS = "FIELDING_WORKLOAD", "FIELDING_WORKLOAD_CLIENTS"
+"""Variables that tell Flower's processes, too, what the work is."""
+WORK = WORKLOADS[os.environ.get(WORKLOAD, "w1")]
+WORK = replace(WORK, n_clients=int(os.environ.get(CLIENTS, WORK.n_clients)))
 OURS, LOOP = "fielding, 1 thread", "plain loop, 1 thread"
+NAME = "experiments.flower_round"
 WARM_UP = 2
 """Rounds of Flower that are not timed: its processes start and load their libraries."""
-TURNS = 10
-"""Turns of ours and of the loop in each block."""
-TOLERANCE = 1e-5
+TOLERANCE = 1e-4
 """Contenders whose models differ more do not do the same work."""
 FROM = {"flwr": "'flwr[simulation]==1.41.0'", "ray": "'flwr[simulation]==1.41.0'", "torch": "torch"}
 
@@ -70,32 +73,32 @@ class Contender:
 
 
 class Federation:
-    """The clients of W1 and their local work, for all contenders alike."""
+    """The clients of the workload and their local work, for all contenders alike."""
 
     def __init__(self) -> None:
-        self.windows = workload_windows(W1)
-        self.trainer = trainer_for(ModelRequest(name=W1.model, input_shape=W1.shape, n_classes=W1.n_classes))
+        self.windows = workload_windows(WORK)
+        self.trainer = next(iter(trainers_of(WORK).values()))
         self.workers = Workers(self.trainer, 1)
-        self.module = plain_module(W1)
+        self.module = plain_module(WORK)
 
     def draws(self, clients: Counts, round_index: int) -> Counts:
         """Return the batches of some clients in a round: the same as those of the simulator's benchmark."""
         keys = np.array([client_key(int(client)) for client in clients], dtype=np.uint64)
-        shape = (W1.n_steps, W1.batch_size)
+        shape = (WORK.n_steps, WORK.batch_size)
         return drawn_batches(self.windows.training(0), clients, keys=keys, moment=(1, round_index), shape=shape)
 
     def ours(self, round_index: int) -> Models:
         """Return the mean model of a round of ours."""
-        return self.mean(workload_round(W1, self.windows, self.trainer, round_index))
+        return self.mean(workload_round(WORK, self.windows, self.trainer, round_index))
 
     def loop(self, round_index: int) -> Models:
         """Return the mean model of a round of the plain loop."""
-        work = workload_round(W1, self.windows, self.trainer, round_index)
+        work = workload_round(WORK, self.windows, self.trainer, round_index)
         return np.asarray(plain_loop(work, self.module, self.trainer.layout).mean(axis=0))
 
     def again(self, start: Models, clients: Counts, round_index: int) -> Models:
         """Return our mean model of a round that somebody else has done."""
-        work, draws = workload_round(W1, self.windows, self.trainer, round_index), self.draws(clients, round_index)
+        work, draws = workload_round(WORK, self.windows, self.trainer, round_index), self.draws(clients, round_index)
         return self.mean(replace(work, models=start[np.newaxis], start=0 * clients, draws=draws))
 
     def mean(self, work: LocalWork) -> Models:
@@ -104,8 +107,8 @@ class Federation:
 
     def write(self, folder: Path, n_rounds: int) -> None:
         """Write the samples and everybody's batches to where Flower's processes map them."""
-        x, y = self.windows.gather(np.arange(W1.n_clients * W1.n_samples))
-        draws = np.stack([self.draws(np.arange(W1.n_clients), at) for at in range(n_rounds + 1)])
+        x, y = self.windows.gather(np.arange(WORK.n_clients * WORK.n_samples))
+        draws = np.stack([self.draws(np.arange(WORK.n_clients), at) for at in range(n_rounds + 1)])
         for name, column in (("x", x), ("y", y.astype(np.int64)), ("draws", draws.astype(np.int32))):
             np.save(folder / f"{name}.npy", column, allow_pickle=False)
 
@@ -114,10 +117,10 @@ def train_client(message: Any, context: Any) -> Any:
     """Do the local work of one client, in one of Flower's processes."""
     app = importlib.import_module("flwr.app")
     told, client = message.content["config"], int(context.node_config["partition-id"])
-    module = plain_module(W1)
+    module = plain_module(WORK)
     module.load_state_dict(message.content["arrays"].to_torch_state_dict())
     local_steps(module, Path(told["folder"]), client, told["server-round"])
-    metrics = app.MetricRecord({"num-examples": W1.n_samples, "client": client})
+    metrics = app.MetricRecord({"num-examples": WORK.n_samples, "client": client})
     content = app.RecordDict({"arrays": app.ArrayRecord(module.state_dict()), "metrics": metrics})
     return app.Message(content=content, reply_to=message)
 
@@ -131,7 +134,7 @@ def local_steps(module: "torch.nn.Module", folder: Path, client: int, round_inde
     optimizer = torch.optim.SGD(module.parameters(), lr=LEARNING_RATE)
     for rows in draws[round_index, client]:
         optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(module(torch.from_numpy(x[rows])), torch.from_numpy(y[rows]))
+        loss = torch.nn.functional.cross_entropy(module(as_tensor(x[rows])), torch.from_numpy(y[rows]))
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
@@ -150,7 +153,7 @@ class FlowerServer:
     def serve(self, grid: Any, _context: Any) -> None:
         """Do all rounds, then the last one again with ours."""
         app, strategies = importlib.import_module("flwr.app"), importlib.import_module("flwr.serverapp.strategy")
-        strategy = strategies.FedAvg(W1.n_participants / W1.n_clients, 0.0, min_available_nodes=W1.n_clients)
+        strategy = strategies.FedAvg(WORK.n_participants / WORK.n_clients, 0.0, min_available_nodes=WORK.n_clients)
         load_model(self.federation.module, self.federation.trainer.layout, self.federation.trainer.initial_model(1))
         after = app.ArrayRecord(self.federation.module.state_dict())
         for round_index in range(1, self.n_rounds + 1):
@@ -167,10 +170,10 @@ class FlowerServer:
 
     def check(self, before: Any, after: Any, clients: list[int]) -> None:
         """Compare the last round's model with that of ours for the same clients and batches."""
-        if len(set(clients)) != W1.n_participants:
-            raise RuntimeError(f"{len(set(clients))} clients replied; {W1.n_participants} were asked")
+        if len(set(clients)) != WORK.n_participants:
+            raise RuntimeError(f"{len(set(clients))} clients replied; {WORK.n_participants} were asked")
         states, layout = [arrays.to_torch_state_dict() for arrays in (before, after)], self.federation.trainer.layout
-        start, end = (layout.flat({name: one.numpy() for name, one in state.items()}) for state in states)
+        start, end = (layout.flat({name: state[name].numpy() for name in layout.names}) for state in states)
         again = self.federation.again(start, np.array(clients), self.n_rounds)
         self.measured.largest_difference = float(np.abs(again - end).max())
 
@@ -187,7 +190,7 @@ def run_flower(server: FlowerServer, resources: dict[str, float] | None) -> Cont
     if resources:
         backend["client_resources"] = resources
     try:
-        simulation.run_simulation(server_app, client_app, W1.n_clients, backend_config=backend)
+        simulation.run_simulation(server_app, client_app, WORK.n_clients, backend_config=backend)
     finally:
         stop(server.started)
     server.measured.seconds = server.measured.seconds[WARM_UP:]
@@ -242,7 +245,7 @@ def quiet(folder: Path) -> dict[str, str]:
     return {**dict.fromkeys(off, "0"), **dict.fromkeys(on, "1"), "FLWR_HOME": str(folder), "HOME": str(folder)}
 
 
-def compare(folder: Path, n_rounds: int, backends: dict[str, dict[str, float] | None]) -> list[Contender]:
+def compare(folder: Path, n_rounds: int, backends: dict[str, dict[str, float] | None], n_turns: int) -> list[Contender]:
     """Time all contenders: ours and the loop in turns, before and after each run of Flower."""
     import torch
 
@@ -251,7 +254,7 @@ def compare(folder: Path, n_rounds: int, backends: dict[str, dict[str, float] | 
     rounds = map(federation.ours, count()), map(federation.loop, count())
     contenders = {OURS: lambda: next(rounds[0]), LOOP: lambda: next(rounds[1])}
 
-    def block(n_turns: int) -> None:
+    def block() -> None:
         torch.set_num_threads(1)
         with ONE_BLAS_THREAD:
             timed = in_turns(contenders, n_turns)
@@ -260,12 +263,12 @@ def compare(folder: Path, n_rounds: int, backends: dict[str, dict[str, float] | 
         loop.largest_difference = float(np.abs(timed[LOOP].result - timed[OURS].result).max())
 
     in_turns(contenders, 2)
-    block(TURNS)
+    block()
     flowers = []
     for name, resources in backends.items():
         server = FlowerServer(federation=federation, folder=folder, n_rounds=n_rounds, measured=Contender(name=name))
         flowers.append(run_flower(server, resources))
-        block(TURNS)
+        block()
     return [ours, loop, *flowers]
 
 
@@ -292,11 +295,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=10, choices=range(6, 101), metavar="6..100")
     parser.add_argument("--only-one-cpu", action="store_true", help="leave out Flower's default of 2 CPUs per client")
-    parser.add_argument("--clients", type=int, default=W1.n_clients, help="of which 50 train in a round")
+    parser.add_argument("--workload", choices=WORKLOADS, default=WORK.name)
+    parser.add_argument("--clients", type=int, help="of which 50 train in a round of w1")
+    parser.add_argument("--turns", type=int, default=10, help="of ours and of the loop in each block")
     options = parser.parse_args()
-    if options.clients != W1.n_clients:  # which is known to Flower's processes, too
-        os.environ["FIELDING_W1_CLIENTS"] = str(options.clients)
-        os.execv(sys.executable, [sys.executable, *sys.argv])
+    if options.workload != WORK.name or options.clients not in {None, WORK.n_clients}:
+        os.environ[WORKLOAD] = options.workload
+        os.environ[CLIENTS] = str(options.clients or WORKLOADS[options.workload].n_clients)
+        os.execv(sys.executable, [sys.executable, "-m", NAME, *sys.argv[1:]])
     for name, source in FROM.items():
         if importlib.util.find_spec(name) is None:
             print(f"error: {name} is not installed; pip install {source}", file=sys.stderr)
@@ -305,12 +311,13 @@ def main() -> int:
     if options.only_one_cpu:
         del backends["flower, default"]
     with tempfile.TemporaryDirectory(prefix="flower-", ignore_cleanup_errors=True) as folder:
-        os.environ.update(quiet(Path(folder)))
-        table = rows(compare(Path(folder), WARM_UP + options.rounds, backends))
+        root = str(Path(__file__).parents[1])
+        os.environ.update({**quiet(Path(folder)), "PYTHONPATH": os.pathsep.join([root, *sys.path[1:]])})
+        table = rows(compare(Path(folder), WARM_UP + options.rounds, backends, options.turns))
     print(f"\n{' | '.join(table[0])}")
     for row in table:
         print(" | ".join(str(value) for value in row.values()))
-    print(json.dumps({"workload": W1.name, "cores": os.cpu_count(), "rows": table}))
+    print(json.dumps({"workload": WORK.name, "cores": os.cpu_count(), "rows": table}))
     if max(float(row["largest_difference"]) for row in table) > TOLERANCE:
         print(f"error: the contenders' models differ by more than {TOLERANCE}", file=sys.stderr)
         return 1
@@ -319,4 +326,4 @@ def main() -> int:
 
 if __name__ == "__main__":
     # By its name, so that Ray sends the client's function as a name too: by value it would slow Flower down.
-    sys.exit(importlib.import_module(Path(__file__).stem).main())
+    sys.exit(importlib.import_module(NAME).main())

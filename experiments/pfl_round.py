@@ -1,8 +1,8 @@
 """A round of federated averaging in Apple's pfl, of as many clients as you like: seconds and memory.
 
-    python experiments/pfl_round.py [--clients 10000] [--rounds 12]
+    python -m experiments.pfl_round [--clients 10000] [--rounds 12]
 
-Workload W1, as in ``experiments/flower_round.py``: 50 clients take 20 steps of 20 of their 100 samples. pfl 0.6 asks
+Workload W1, as in ``experiments.flower_round``: 50 clients take 20 steps of 20 of their 100 samples. pfl 0.6 asks
 for other versions than ours, so it is laid beside them: ``pip install --no-deps --target FOLDER pfl prv_accountant
 multiprocess dill``, and FOLDER into PYTHONPATH.
 """

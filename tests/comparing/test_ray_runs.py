@@ -206,6 +206,23 @@ def test_participants_of_a_lost_worker_train_elsewhere_in_the_same_round(nodes: 
     assert models(work / "one") == models(work / "local" / "fielding-1")
 
 
+def test_a_run_that_is_stopped_goes_on_without_ray(nodes: RayNodes, work: Path) -> None:
+    nodes.add()
+    words = ["run", "a.toml", "--out", "two", "--no-page", "--set", "seed=1"]
+    process = start([*words, "--on", "ray", "--set", "workers=1"], work, nodes.environment())
+    wait_for_rounds(process, 3, work / "two")
+    process.send_signal(signal.SIGINT)
+
+    code, said = ended(process)
+
+    assert code == 130, said
+    assert 3 <= n_lines(work / "two" / ROUNDS) < 40
+    printed = fielding(*words, "--resume", cwd=work)
+    assert printed.returncode == 0, printed.stderr
+    assert contents(work / "two") == contents(work / "local" / "fielding-1")
+    assert models(work / "two") == models(work / "local" / "fielding-1")
+
+
 def test_a_place_that_is_none_is_told_at_once(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text("rounds = 1\n")
 

@@ -415,6 +415,8 @@ class _Fleet:
                     write_parts(one.job.folder, *self.ray.get(answer))
         self._part(one)
         self.idle.append((one.host, one.asks))
+        if not self.waiting:
+            self._let_idle_go()  # others may want their CPUs
         if finished is not None:
             self.ended[one.job.name] = finished
             self.following.on_done(finished)
@@ -422,6 +424,7 @@ class _Fleet:
     def _lose(self, one: _Hosted, error: Exception) -> None:
         """Let a run whose machine is gone go on elsewhere, from what is committed."""
         self._let_go(one)
+        self._let_idle_go()  # they may have been on the same machine
         if self.is_leaving:
             return
         n_losses = one.n_losses + 1
@@ -439,6 +442,11 @@ class _Fleet:
         self._part(one)
         self.ray.kill(one.host)
 
+    def _let_idle_go(self) -> None:
+        for host, _ in self.idle:
+            self.ray.kill(host)
+        self.idle.clear()
+
     def _part(self, one: _Hosted) -> None:
         self.hosted.remove(one)
         if one.lock is not None:
@@ -448,8 +456,7 @@ class _Fleet:
         """Let all machines go, whatever they are at; what their runs committed is kept."""
         for one in list(self.hosted):
             self._let_go(one)
-        for host, _ in self.idle:
-            self.ray.kill(host)
+        self._let_idle_go()
 
 
 def run_on_ray(
