@@ -4,11 +4,12 @@
     python -m experiments.privacy extrasensory | places | buckets [--seeds 5]
 
 Fielding with exact reports, with none (one global model), and with privacy.mode = "record" for several epsilon and
-reports per window m. ARI is that of the clusters with those of the run with exact reports, the mean over rounds. A
-wrong move takes a client away from the cluster whose members have label shares more like its own. The attacker sees the
-reports of a run: it guesses the label that a window holds most of, and whether a window holds one sample of a label or
-none, by the reported share of that label (AUC, 0.5 is a guess). Data come from FIELDING_DATA. Prints a table, and
-writes a chart of accuracy and AUC if one is asked for; runs that a file of --kept holds are not run again.
+reports per window m. A gain is the difference to the global model, paired by seeds, with its 95 % interval. ARI is that
+of the clusters with those of the run with exact reports, the mean over rounds. A wrong move takes a client away from
+the cluster whose members have label shares more like its own. The attacker sees the reports of a run: it guesses the
+label that a window holds most of, and whether a window holds one sample of a label or none, by the reported share of
+that label (AUC, 0.5 is a guess). Data come from FIELDING_DATA. Prints a table, and writes a chart of accuracy and AUC
+if one is asked for; runs that a file of --kept holds are not run again.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from fielding._typing import Counts, Mask, Matrix
 from fielding.config.reader import config_from
 from fielding.federation.evaluation import adjusted_rand_index
 from fielding.records.run_folder import read_run_reports
+from fielding.reporting.numbers.paired import paired_difference
 from fielding.reporting.numbers.run_record import read_run
 from fielding.simulation.assembly import Own, assemble
 from fielding.simulation.experiment import run
@@ -38,9 +40,10 @@ GRID: tuple[tuple[float | str, int], ...] = (
     *((epsilon, m) for m in (1, 2) for epsilon in (8.0, 4.0, 2.0, 1.0, 0.5)),
 )
 HEAD = (
-    *("epsilon", "m", "reports", "moves", "wrong", "ARI", "window", "next", "worst decile"),
-    *("top label", "rare label (AUC)"),
+    *("epsilon", "m", "moves", "wrong", "ARI", "window", "gain", "next", "gain", "worst decile"),
+    *("top label", "rare label"),
 )
+SCORES = ("window", "next")
 FASHION: Table = {"name": "fashion_mnist", "clients": 100, "samples": 40}
 DATA: Mapping[str, Table] = {
     "zephyr": {"name": "zephyr", "interval": "30d"},
@@ -176,24 +179,30 @@ def measure(
     return {key: float("nan") if one is None else float(str(one)) for key, one in figures.items()}, memberships
 
 
-def mean_figures(found: Sequence[Figures]) -> Figures:
-    """Return the means over seeds; of accuracy also the standard deviation."""
-    spread = statistics.stdev(one["window"] for one in found) if len(found) > 1 else 0.0
-    return {**{key: statistics.mean(one[key] for one in found) for key in found[0]}, "spread": spread}
+def mean_figures(found: Sequence[Figures], beside: Sequence[Figures]) -> Figures:
+    """Return the means over seeds; of accuracy also the gain over other runs of these seeds, and half its interval."""
+    means = {key: statistics.mean(one[key] for one in found) for key in found[0]}
+    for score in SCORES:
+        gain = paired_difference(*([one[score] for one in each] for each in (found, beside)))
+        means[f"{score} gain"] = gain.mean
+        means[f"{score} half"] = float("nan") if gain.half_width is None else gain.half_width
+    return means
 
 
 def row_of(epsilon: float | str, m: int, found: Mapping[str, float]) -> list[str]:
     """Return a line of the table."""
 
-    def shown(key: str, factor: float = 1.0, digits: int = 2) -> str:
+    def shown(key: str, form: str = ".2f", factor: float = 1.0) -> str:
         value = found.get(key, float("nan"))
-        return "" if np.isnan(value) else f"{factor * value:.{digits}f}"
+        return "" if np.isnan(value) else f"{factor * value:{form}}"
 
-    window = f"{shown('window', 100, 1)} ± {shown('spread', 100, 1)}"
-    counts = [shown(key, digits=0) for key in ("reports", "moves", "wrong")]
     name = epsilon if isinstance(epsilon, str) else f"{epsilon:g}"
-    scores = [window, shown("next", 100, 1), shown("decile", 100, 1)]
-    return [name, str(m or ""), *counts, shown("ari"), *scores, shown("top"), shown("auc")]
+    scores = list[str]()
+    for score in SCORES:
+        gain = f"{shown(f'{score} gain', '+.1f', 100)} ± {shown(f'{score} half', '.1f', 100)}"
+        scores += [shown(score, ".1f", 100), "" if epsilon == GLOBAL else gain]
+    counts = [shown("moves", ".0f"), shown("wrong", ".0f"), shown("ari")]
+    return [name, str(m or ""), *counts, *scores, shown("decile", ".1f", 100), shown("top"), shown("auc")]
 
 
 def chart(found: Mapping[tuple[float | str, int], Mapping[str, float]]) -> str:
@@ -263,7 +272,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     with given.kept.open("a", encoding="utf-8") as file:
                         file.write(f"{json.dumps(line)}\n")
             found[epsilon, m].append(figures)
-    means = {choice: mean_figures(each) for choice, each in found.items()}
+    means = {choice: mean_figures(each, found[GLOBAL, 0]) for choice, each in found.items()}
     print(markdown([HEAD, *(row_of(*choice, one) for choice, one in means.items())]))
     if given.svg is not None:
         given.svg.write_text(chart(means), encoding="utf-8")
