@@ -56,8 +56,8 @@ OURS, LOOP = "fielding, 1 thread", "plain loop, 1 thread"
 NAME = "experiments.flower_round"
 WARM_UP = 2
 """Rounds of Flower that are not timed: its processes start and load their libraries."""
-TOLERANCE = 1e-4
-"""Contenders whose models differ more do not do the same work."""
+TOLERANCE = {"w1": 1e-5, "w2": 1e-4, "w3": 0.05}[WORK.name]
+"""Contenders whose models differ more do not do the same work; batch norms make much of the last digits."""
 FROM = {"flwr": "'flwr[simulation]==1.41.0'", "ray": "'flwr[simulation]==1.41.0'", "torch": "torch"}
 
 

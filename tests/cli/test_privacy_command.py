@@ -62,4 +62,8 @@ def test_what_is_no_private_run_is_told(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").touch()
 
     assert_one_line_error(fielding("privacy", tmp_path), "holds no privacy.jsonl")
+    assert_one_line_error(fielding("privacy", "a.toml"), "type fielding privacy plan a.toml")
+    assert_one_line_error(fielding("privacy", "plan"), "type fielding privacy plan CONFIG")
+    assert_one_line_error(fielding("privacy", tmp_path, "a.toml"), "a.toml is one too many")
+    assert_one_line_error(fielding("privacy", "plan", tmp_path / "none.toml"), "none.toml")
     assert_one_line_error(fielding("privacy", tmp_path / "empty.jsonl"), "holds no rule of private reports")

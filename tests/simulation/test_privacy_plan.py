@@ -66,8 +66,8 @@ def test_the_command_tells_the_table_and_suggests_a_number_of_reports(tmp_path: 
     text = 'rounds = 12\n[trace]\nclients = 12\ngap = 2\nwindow = 4\n[privacy]\nmode = "record"\nepsilon = 2\n'
     (tmp_path / "run.toml").write_text(text)
 
-    shown = fielding("privacy", tmp_path / "run.toml")
-    record = json.loads(fielding("privacy", tmp_path / "run.toml", "--json").stdout)
+    shown = fielding("privacy", "plan", tmp_path / "run.toml")
+    record = json.loads(fielding("privacy", "plan", tmp_path / "run.toml", "--json").stdout)
 
     assert shown.returncode == 0, shown.stderr
     assert "In the cluster that exact counts say" in shown.stdout

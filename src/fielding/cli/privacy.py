@@ -19,13 +19,13 @@ from fielding.reporting.numbers.budget import describe_ledger, describe_sums
 if TYPE_CHECKING:
     from fielding.config.keys import Config
 
+PLAN = "plan"
 MOST_ROUNDS = 20  # rounds that the table lists
 
 
 def privacy(
-    run: Annotated[
-        Path, typer.Argument(help="The folder of a run, the ledger of a device, or a config (.toml) to plan with.")
-    ],
+    run: Annotated[Path, typer.Argument(help="The folder of a run, the ledger of a device, or the word plan.")],
+    config: Annotated[Path | None, typer.Argument(help="After plan: the config to plan with.")] = None,
     client: Annotated[str | None, typer.Option("--client", help="Tell the reports of this client alone.")] = None,
     as_json: JsonOutput = False,
 ) -> None:
@@ -33,19 +33,18 @@ def privacy(
 
     Any window of rounds counts, not only the last one; a line of the ledger that a crash cut short counts as a report.
 
-    Of a config, tell what to expect of it: clients of its trace report for half, once and twice its epsilon, with
-    `privacy.mode = "record"` also for several reports per window, and nothing is trained.
+    `fielding privacy plan CONFIG` tells what to expect of a config: clients of its trace report for half, once and
+    twice its epsilon, with `privacy.mode = "record"` also for several reports per window, and nothing is trained.
 
     With `privacy.mode = "client"` it is about whole clients, and all have told the same.
     """
-    if run.suffix == ".toml":
-        from fielding.config.reader import read_config
-        from fielding.engine.plugins import CLIENT
-
-        config = read_config(run)
-        plan = _plan_sums if config.privacy.mode == CLIENT else _plan
-        plan(config, as_json=as_json)
+    if config is not None:
+        if str(run) != PLAN:
+            raise InputError(f"{config} is one too many; give the folder of a run, or {PLAN} and a config")
+        _plan_with(config, as_json=as_json)
         return
+    if run.suffix == ".toml" or (str(run) == PLAN and not run.exists()):
+        raise InputError(f"to plan with a config, type fielding privacy plan {'CONFIG' if str(run) == PLAN else run}")
     path = run / LEDGER if run.is_dir() else run
     if not path.exists():
         raise InputError(f"{run} holds no {LEDGER}; give the folder of a run with [privacy]")
@@ -126,6 +125,15 @@ def _plan_sums(config: "Config", *, as_json: bool) -> None:
     say(f"noise on a sum: {plan.share_noise:.1f} clients on a label, {plan.count_noise:.1f} on a number of clients")
     rows = [[plain(one), str(plan.n_clusters[one]), f"{ari:.2f}"] for one, ari in plan.agreement.items()]
     say_table("Clusters as without noise (ARI)", [["epsilon", "clusters", "ARI"], *rows])
+
+
+def _plan_with(path: Path, *, as_json: bool) -> None:
+    from fielding.config.reader import read_config
+    from fielding.engine.plugins import CLIENT
+
+    config = read_config(path)
+    plan = _plan_sums if config.privacy.mode == CLIENT else _plan
+    plan(config, as_json=as_json)
 
 
 def _plan(config: "Config", *, as_json: bool) -> None:
