@@ -151,7 +151,7 @@ def test_the_command_plans_with_a_config(tmp_path: Path, capsys: pytest.CaptureF
     path = tmp_path / "config.toml"
     path.write_text(text, encoding="utf-8")
 
-    privacy(path)
+    privacy(Path("plan"), path)
 
     said = capsys.readouterr().out
     assert "40 clients, 10 labels, 8 noised sums in a run" in said
