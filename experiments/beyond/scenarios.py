@@ -139,10 +139,10 @@ TORCH: dict[str, Scenario] = {
         Scenario(
             name="cifar-resnet18",  # as many samples a round, and evaluations, as two cores can take
             trace={**_CIFAR, "clients": 30},
-            training={**LOCAL, "trainer": "torch", "participants": 6, "local_steps": 5, "batch_size": 10},
+            training={**LOCAL, "trainer": "torch", "participants": 6, "local_steps": 3},
             rounds=200,
-            model={"name": "resnet18"},
-            every=40,
+            model={"factory": "experiments.beyond.networks:resnet18"},
+            every=20,
             takes_long=True,
         ),
     )

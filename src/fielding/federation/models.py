@@ -40,10 +40,13 @@ def mix_models(models: Models, mixing: Matrix) -> Models:
 def mean_model(models: Models, weights: Vector | None = None) -> Models:
     """Return the weighted mean of models, summed in float64 in the order of rows; all weigh the same by default."""
     shares = np.ones(models.shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
-    total = np.zeros(models.shape[1])
-    for share, model in zip(shares.tolist(), models, strict=True):
-        total += share * model.astype(np.float64) if share != 1.0 else model
-    return np.asarray(total / shares.sum(), dtype=np.float32)
+    mean = np.empty(models.shape[1], dtype=np.float32)
+    for part in column_chunks(models.shape[1]):
+        total = np.zeros(mean[part].size)
+        for share, model in zip(shares.tolist(), models[:, part], strict=True):
+            total += share * model.astype(np.float64) if share != 1.0 else model
+        mean[part] = total / shares.sum()
+    return mean
 
 
 def mean_by_members(models: Models, membership: Membership) -> Models:
