@@ -74,8 +74,7 @@ def test_clusters_that_noise_would_drown_do_not_train() -> None:
     private = sums(rule, 10_000)
 
     assert private.least_members == 100 / (0.5 * MOST_NOISE)
-    membership = np.repeat([0, 1, -1], [39, 40, 50])
-    assert private.expected(membership, 3).tolist() == [0.0, 20.0, 0.0]
+    assert private.expected(np.array([39.0, 40.0, 0.0])).tolist() == [0.0, 20.0, 0.0]
 
 
 def test_models_that_tell_more_than_the_budget_are_not_made(caplog: pytest.LogCaptureFixture) -> None:

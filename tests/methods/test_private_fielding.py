@@ -1,5 +1,7 @@
 """Fielding over noised sums: it finds groups, follows them, and stops where its budget ends."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.policy import Policy
 from fielding.federation.evaluation import adjusted_rand_index
 from fielding.federation.noised_sums import NoisedSums
+from fielding.methods import private_fielding
 from fielding.methods.method import MethodSetting, Parts
 from fielding.methods.private_fielding import PrivateFielding, merge_path, project
 
@@ -98,6 +101,23 @@ def test_centers_follow_clients_and_clients_move_by_themselves() -> None:
     clients.counts, clients.round_index = counts, 20
     method.follow(clients)
     assert adjusted_rand_index(before, method.membership()) > 0.99
+
+
+def test_dp_fedavg_knows_the_sizes_of_clusters_by_noised_sums_alone() -> None:
+    counts, _ = population(1000)
+    method, rule, _ = method_of(1000, 20.0)
+    follow(method, Answering(counts, rule), range(8))
+    planned = []
+    for moved in (0, 1):
+        method._membership[0] = moved  # a client that moves changes no sum here, and so nothing that anybody sees
+        with mock.patch.object(private_fielding, "plan_by_cluster") as plan:
+            method.plan(mock.Mock())
+        planned.append(plan.call_args.kwargs["sizes"])
+
+    np.testing.assert_array_equal(*planned)
+    exact = np.bincount(method.membership(), minlength=N_GROUPS)
+    np.testing.assert_allclose(planned[0], exact, atol=40)
+    assert planned[0].tolist() != exact.tolist()
 
 
 def test_sums_of_several_releases_are_pooled_until_a_center_moves_farther_than_noise() -> None:

@@ -97,6 +97,7 @@ def test_a_fixed_number_of_clusters_needs_no_silhouettes(tmp_path: Path) -> None
         ({"method": {"name": "ifca"}}, "privacy.mode: only noised sums are heard"),
         ({"method": {"reuse": 2}}, "privacy.mode: only noised sums are heard"),
         ({"selection": {"name": "nearest"}}, "privacy.mode: selection 'nearest' needs reports"),
+        ({"serving": {"correction": "prior"}}, "serving.correction is 'prior': with it, models tell the exact label"),
         ({"trace": {"clients": 39}}, "there are 39 clients: .* below about 40; take mode"),
     ],
 )
@@ -131,7 +132,7 @@ def test_the_command_tells_what_was_spent(tmp_path: Path, capsys: pytest.Capture
     said = capsys.readouterr().out
     assert "epsilon per client  200 in all, but for a probability of 1e-05" in said
     assert "by 8 of 8 sums" in said
-    assert "cluster asked for   2 each time" in said
+    assert "cluster asked for   2 each time, up to 3 times in a run, beside that" in said
     privacy(tmp_path, as_json=True)
     assert '"planned": 8' in capsys.readouterr().out
 

@@ -8,6 +8,8 @@ import pytest
 
 from fielding._typing import Json
 from fielding.client.privacy.ledger import LEDGER, read_ledger
+from fielding.config.reader import config_from
+from fielding.engine.plugins import report_budget_of
 from fielding.errors import OptionError
 from fielding.records.report_file import read_reports
 from fielding.records.run_folder import REPORTS
@@ -82,7 +84,10 @@ def test_mode_none_is_a_run_without_privacy(tmp_path: Path) -> None:
         ({"privacy": {"mode": "record"}}, "privacy.epsilon is not given"),
         ({"privacy": {"epsilon": 1}}, "privacy.epsilon is 1.0, but it has no effect: reports are exact, privacy.mode"),
         ({"privacy": {**PRIVATE, "reports_per_window": 7}}, "privacy: 7 reports are wanted in a window of 6 rounds"),
-        ({"coordinator": {"representation": "gradient"}}, "privacy.mode: representation 'gradient' would need"),
+        (
+            {"coordinator": {"representation": "gradient"}},
+            "privacy.mode: representation 'gradient' is as long",
+        ),
         (
             {"coordinator": {"detector": "chi2"}},
             "coordinator.detector is 'chi2', but it has no effect: private reports",
@@ -92,6 +97,8 @@ def test_mode_none_is_a_run_without_privacy(tmp_path: Path) -> None:
         ({"method": {"name": "static"}}, "privacy.mode: clients of method 'static'"),
         ({"method": {"name": "selected"}}, "privacy.mode: clients of method 'selected'"),
         ({"privacy": {**PRIVATE, "epsilon": 1e-12}}, "privacy: epsilon is .* with few digits"),
+        ({"privacy": {**PRIVATE, "epsilon": 1e-9}}, "privacy: epsilon is 1e-09, which leaves next to nothing"),
+        ({"serving": {"correction": "prior"}}, "serving.correction is 'prior': with it, models tell the exact label"),
     ],
 )
 def test_what_has_no_proof_or_no_effect_is_refused(tmp_path: Path, sections: dict[str, Json], message: str) -> None:
@@ -103,6 +110,21 @@ def test_what_has_no_proof_or_no_effect_is_refused(tmp_path: Path, sections: dic
 
     with pytest.raises(OptionError, match=message):
         go(config, tmp_path / "run")
+
+
+def test_whom_a_budget_has_asked_tells_nothing_of_data() -> None:
+    common = private() | {"reports": {"budget": 2}}
+    budgets = [report_budget_of(config_from(common | one)) for one in ({}, {"privacy": {"mode": "none"}})]
+    asked = []
+    for budget in budgets:
+        assert budget is not None
+        budget.grow(8)
+        budget.note_losses(np.array([7]), np.array([9.0]))
+        budget.note_reports(np.array([7]))
+        draws, everyone = np.arange(8, dtype=np.uint64), np.ones(8, dtype=np.bool_)
+        asked.append([budget.choose(everyone, draws, at).tolist() for at in range(4)])
+
+    assert asked == [[[0, 1], [2, 3], [4, 5], [6, 7]], [[0, 7], [1, 2], [3, 7], [4, 5]]]
 
 
 @pytest.mark.parametrize("sections", [{"preset": "paper"}, {"method": {"name": "global"}}, {"reports": {"budget": 2}}])

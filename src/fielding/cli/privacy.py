@@ -11,7 +11,7 @@ from fielding.cli.options import JsonOutput
 from fielding.client.privacy.ledger import LEDGER, read_ledger
 from fielding.client.privacy.rule import REPORT
 from fielding.client.privacy.sums import SUMS
-from fielding.client.privacy.training import FOREVER
+from fielding.client.privacy.training import FOREVER, MODELS
 from fielding.errors import InputError
 from fielding.reporting.formatting import plain
 from fielding.reporting.numbers.budget import describe_ledger, describe_sums
@@ -67,13 +67,13 @@ def privacy(
 
 def _say_kind(what: str, record: dict[str, Json]) -> None:
     """Tell what one kind of thing has told: reports, trainings, models."""
-    names = {REPORT: "reports", "training": "trainings", "models": "rounds"}
+    names = {REPORT: "reports", "training": "trainings", MODELS: "rounds"}
     name, reports, is_lasting = names.get(what, what), record["reports"], record["window"] == FOREVER
     said = f"{record['reports_per_window']} {name} in " + ("all" if is_lasting else f"{record['window']} rounds")
     delta = f" at delta {plain(record['delta'])}" if "delta" in record else ""
     say(f"epsilon per {'run   ' if is_lasting else 'window'}  {plain(record['epsilon'])}{delta} ({said})")
     say(f"spent at most       {plain(record['epsilon_spent'])} by client {record['worst_client']}")
-    say(f"{name:<19} {record['n_reports']} of {record['n_clients']} clients")
+    say(f"{name:<19} {record['n_reports']}" + ("" if what == MODELS else f" of {record['n_clients']} clients"))
     if record["n_torn"]:
         say(f"cut short           {record['n_torn']} lines by a crash; they count as reports")
     if isinstance(reports, list):
@@ -84,7 +84,8 @@ def _say_kind(what: str, record: dict[str, Json]) -> None:
             if isinstance(one, dict)
         ]
         head = ["round", name, *(["epsilon of each"] if is_split else [])]
-        title = f"The last {MOST_ROUNDS} rounds with {name}" if len(rows) > MOST_ROUNDS else f"Rounds with {name}"
+        made = "models" if what == MODELS else name
+        title = f"The last {MOST_ROUNDS} rounds with {made}" if len(rows) > MOST_ROUNDS else f"Rounds with {made}"
         say_table(title, [head, *rows[-MOST_ROUNDS:]])
 
 
@@ -93,7 +94,8 @@ def _say_sums(record: dict[str, Json]) -> None:
     say(f"epsilon per client  {plain(record['epsilon'])} in all, but for a probability of {plain(record['delta'])}")
     say(f"spent               {plain(record['epsilon_spent'])} by {record['n_releases']} of {record['planned']} sums")
     if (id_epsilon := record["id_epsilon"]) is not None:
-        say(f"cluster asked for   {plain(id_epsilon)} each time, beside that")
+        often = "" if record["id_choices"] is None else f", up to {record['id_choices']} times in a run"
+        say(f"cluster asked for   {plain(id_epsilon)} each time{often}, beside that")
     else:
         say("cluster asked for   in clear: the server knows which center each client is nearest to")
     if record["n_torn"]:
@@ -165,3 +167,5 @@ def _plan(config: "Config", *, as_json: bool) -> None:
     say_table("In the cluster that exact counts say", [["epsilon", *(f"m = {m}" for m in tried)], *rows])
     say(f"without any report after the start: {plan.unmoved:.0%}")
     say(f"for epsilon {plain(wanted)}: reports_per_window = {plan.suggest(wanted)}")
+    if plan.right[wanted, plan.suggest(wanted)] <= plan.unmoved:
+        say("groups that nobody leaves would be right as often: at this epsilon, reports move clients for nothing")

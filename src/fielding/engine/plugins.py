@@ -150,7 +150,21 @@ def run_reports_from(config: Config, kind: MethodKind, selection: Selection, n_c
 def report_budget_of(config: Config, usual: int | None = None) -> ReportBudget | None:
     """Return which clients are asked what is new; None if all are. ``usual``: the budget of one that names none."""
     budget = usual if config.reports.budget is None else config.reports.budget
-    return ReportBudget(budget) if isinstance(budget, int) else None
+    return ReportBudget(budget, by_silence=is_private(config)) if isinstance(budget, int) else None
+
+
+def is_private(config: Config) -> bool:
+    """Return whether something of what clients tell is private."""
+    return any(one not in (None, "none") for one in (config.privacy.mode, config.privacy.training))
+
+
+def refuse_label_mixes(config: Config) -> None:
+    """Raise if models would bring along the label mixes that they were trained on, which are exact."""
+    if config.serving.correction != "none":
+        raise OptionError(
+            f'privacy.mode is "{config.privacy.mode}", but serving.correction is {echo(config.serving.correction)}: '
+            "with it, models tell the exact label mix of every client that trains them; set it to none"
+        )
 
 
 def window_rounds(config: Config) -> int:
@@ -179,6 +193,7 @@ def privacy_of(config: Config, report_rule: ReportRule) -> PrivacyRule | None:
     section = config.privacy
     if section.mode != RECORD:
         return None
+    refuse_label_mixes(config)
     if section.epsilon is None:
         raise OptionError('privacy.mode is "record", but privacy.epsilon is not given; set it, for example to 2')
     window = span_of(config)
@@ -304,6 +319,7 @@ def sums_of(config: Config) -> tuple[SumRule, SumSchedule] | None:
     section, trace, coordinator = config.privacy, config.trace, config.coordinator
     if section.mode != CLIENT:
         return None
+    refuse_label_mixes(config)
     with mistakes_in("privacy.mode"):
         if selector_named(config.selection.name, config.selection.options).needs_reports:
             raise OptionError(f"selection {config.selection.name!r} needs reports of single clients; take another one")
@@ -331,6 +347,7 @@ def sums_of(config: Config) -> tuple[SumRule, SumSchedule] | None:
             delta=section.delta or DELTA,
             releases=schedule.n_releases,
             id_epsilon=section.id_epsilon,
+            choices=schedule.n_choices,
         )
     return rule, schedule
 

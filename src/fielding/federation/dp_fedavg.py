@@ -11,7 +11,7 @@ from math import ceil, sqrt
 
 import numpy as np
 
-from fielding._typing import Mask, Membership, Models, Vector
+from fielding._typing import Mask, Models, Vector
 from fielding.client.privacy.gaussian import draw_normals
 from fielding.client.privacy.geometric import RandomWords
 from fielding.client.privacy.ledger import PrivacyLedger
@@ -42,10 +42,13 @@ class DpFedAvg:
         """Number of clients from which on a cluster trains: with fewer, noise would be too long beside a clip."""
         return max(1, ceil(self.rule.noise * sqrt(self.n_parameters) / (self.rule.rate * MOST_NOISE)))
 
-    def expected(self, membership: Membership, n_clusters: int) -> Vector:
-        """Return how many participants each cluster has on average, 0 if it is too small to train."""
-        members = np.bincount(membership[membership >= 0], minlength=n_clusters)
-        return np.where(members >= self.least_members, self.rule.rate * members, 0.0)
+    def expected(self, sizes: Vector) -> Vector:
+        """Return how many participants each cluster has on average, 0 if it is too small to train.
+
+        ``sizes``: how many clients each has. Whoever sees which clusters train, and by how much, learns of these:
+        where they must not be known exactly, they are noised.
+        """
+        return np.where(sizes >= self.least_members, self.rule.rate * sizes, 0.0)
 
     def draw_clients(self, n_clients: int, round_index: int) -> Mask:
         """Return which clients are to train in a round, each by chance and by itself; none if the budget is spent."""

@@ -39,7 +39,8 @@ class ReportBudget:
     than their drift reports (a report counts half after ``HALF_LIFE`` rounds), and loss relative to the median of all
     clients, from 1/2 to 2: what a client says of itself moves it no farther. Ties go to the smallest draws.
 
-    ``budget``: how many clients are asked in a round at most.
+    ``budget``: how many clients are asked in a round at most. With ``by_silence`` the other half goes to those that
+    were silent for longest, too: who is asked then tells nothing of anybody's data.
 
     Examples
     --------
@@ -52,10 +53,10 @@ class ReportBudget:
     [1, 2]
     """
 
-    def __init__(self, budget: int) -> None:
+    def __init__(self, budget: int, *, by_silence: bool = False) -> None:
         if type(budget) is not int or budget < 1:
             raise OptionError(f"budget is {echo(budget)}; give a whole number of at least 1")
-        self.budget = budget
+        self.budget, self._by_silence = budget, by_silence
         self._heard: Counts = np.empty(0, dtype=np.int64)
         self._drifts: Vector = np.empty(0)
         self._losses: Vector = np.empty(0)
@@ -73,12 +74,14 @@ class ReportBudget:
 
     def note_reports(self, clients: Counts) -> None:
         """Take note of a round, and of the clients whose reports act in it."""
-        self._drifts *= 0.5 ** (1.0 / HALF_LIFE)
-        self._drifts[clients] += 1.0
+        if not self._by_silence:
+            self._drifts *= 0.5 ** (1.0 / HALF_LIFE)
+            self._drifts[clients] += 1.0
 
     def note_losses(self, clients: Counts, losses: Vector) -> None:
         """Take note of how badly some clients are served: the loss of their models on their test samples."""
-        self._losses[clients] = losses
+        if not self._by_silence:
+            self._losses[clients] = losses
 
     def note_heard(self, clients: Counts, round_index: int) -> None:
         """Take note of clients that are in touch in a round anyway, since they train."""

@@ -238,15 +238,18 @@ class Participants:
     wanted: Counts  # how many answers of each of these clusters are enough, shape (n_groups,)
 
 
-def select_participants(membership: Membership, n_clusters: int, clients: Clients, parts: Parts) -> Participants:
+def select_participants(
+    membership: Membership, n_clusters: int, clients: Clients, parts: Parts, *, expected: Vector | None = None
+) -> Participants:
     """Share the participants of a round among the clusters and choose them.
 
     Clients without a cluster are not asked. More are asked than are wanted, as ``clients.invitations`` says. With fewer
-    participants than clusters, which clusters train is drawn in every round.
+    participants than clusters, which clusters train is drawn in every round. ``expected``: of DP-FedAvg, how many
+    participants each cluster has on average.
     """
-    if parts.private is not None:
+    if parts.private is not None and expected is not None:
         is_asked = parts.private.draw_clients(membership.size, clients.round_index) & clients.askable()
-        is_asked &= (membership >= 0) & (parts.private.expected(membership, n_clusters)[membership] > 0.0)
+        is_asked &= (membership >= 0) & (expected[membership] > 0.0)
         asked_clients = np.flatnonzero(is_asked)
         order = asked_clients[np.argsort(membership[asked_clients], kind="stable")]
         _, groups, wanted = np.unique(membership[order], return_inverse=True, return_counts=True)
@@ -304,7 +307,13 @@ def plan_training(models: ClusterModels, participants: Participants, parts: Part
 
 
 def plan_by_cluster(
-    models: ClusterModels, membership: Membership, clients: Clients, parts: Parts, *, is_parallel: bool = False
+    models: ClusterModels,
+    membership: Membership,
+    clients: Clients,
+    parts: Parts,
+    *,
+    is_parallel: bool = False,
+    sizes: Vector | None = None,
 ) -> TrainingPlan:
     """Return the plan in which participants of every cluster train its model.
 
@@ -312,11 +321,15 @@ def plan_by_cluster(
 
     ``is_parallel``: whether the method lets no cluster depend on another until data arrive or reports act. It is not so
     if clusters share the body of their models, or the selection ranks the participants of all.
+
+    ``sizes``: how many clients each cluster has, as far as DP-FedAvg may know; None: as many as there are.
     """
-    n_clusters = models.models.shape[0]
+    n_clusters, expected = models.models.shape[0], None
     if parts.private is not None:
-        models.expected = parts.private.expected(membership, n_clusters)
-    plan = plan_training(models, select_participants(membership, n_clusters, clients, parts), parts)
+        members = np.bincount(membership[membership >= 0], minlength=n_clusters).astype(np.float64)
+        expected = models.expected = parts.private.expected(members if sizes is None else sizes)
+    chosen = select_participants(membership, n_clusters, clients, parts, expected=expected)
+    plan = plan_training(models, chosen, parts)
     if models.common is not None and n_clusters > 1:
         is_turn = (np.arange(plan.start.size) + clients.round_index) % 3 != 0
         start = np.where(is_turn, n_clusters, plan.start)

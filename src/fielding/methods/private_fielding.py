@@ -181,9 +181,17 @@ class PrivateFielding:
     # ---- models, as Fielding has them ------------------------------------------------------------------------------
 
     def plan(self, clients: Clients) -> TrainingPlan:
-        """Choose participants in every cluster; before there are clusters all clients train the one model."""
-        membership = self._membership if self._is_started else np.zeros_like(self._membership)
-        return plan_by_cluster(self._cluster_models, membership, clients, self._parts, is_parallel=True)
+        """Choose participants in every cluster; before there are clusters all clients train the one model.
+
+        How many clients a cluster has is known by noised sums alone: by their mean over releases.
+        """
+        if not self._is_started:
+            everyone = np.zeros_like(self._membership)
+            return plan_by_cluster(self._cluster_models, everyone, clients, self._parts, is_parallel=True)
+        sizes = np.where(self._live, self._counts / np.maximum(self._n_pooled, 1), 0.0)
+        return plan_by_cluster(
+            self._cluster_models, self._membership, clients, self._parts, is_parallel=True, sizes=sizes
+        )
 
     def learn(self, updates: Updates) -> None:
         """Combine what came back, cluster by cluster."""

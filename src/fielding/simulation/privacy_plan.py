@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fielding._typing import Counts, Floats, Matrix, Membership
-from fielding.client.privacy.counts import count_samples, noised_vectors
+from fielding.client.privacy.counts import count_samples, noised_vectors, unit_of
 from fielding.client.privacy.geometric import repeatable_words
 from fielding.client.privacy.ledger import PrivacyLedger
 from fielding.client.privacy.rule import MOST_EPSILON, PrivacyRule
@@ -14,7 +14,7 @@ from fielding.client.privacy.sums import Asked, SumRule, SumSchedule, choose_clu
 from fielding.client.report import ReportBatch
 from fielding.client.representation.representation import Representation
 from fielding.config.keys import Config, PrivacySection
-from fielding.coordinator.assignment import nearest_clusters
+from fielding.coordinator.assignment import clear_moves, nearest_clusters
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.points import Points
 from fielding.distance import metric_named
@@ -138,7 +138,10 @@ def reported_places(
     *,
     seed: int,
 ) -> list[Membership]:
-    """Return in which cluster clients are after each round, by their private reports so far; -1 for none."""
+    """Return in which cluster clients are after each round, by their private reports so far; -1 for none.
+
+    As in a run, a client moves only where its margin exceeds what noise explains.
+    """
     client_ids = windows.schedule.client_ids
     observer = PrivateObserver(
         windows,
@@ -150,12 +153,18 @@ def reported_places(
         noise_of=simulated_noise(seed, client_ids),
     )
     member: Membership = np.full(windows.n_clients, -1, dtype=np.int32)
+    variance = rule.noise_variance(unit_of(representation))
     found: list[Membership] = []
     for round_index in range(n_rounds):
         due = observer.observe(round_index)
         speaks = due.n_samples > 0
         if speaks.any():
-            member[due.clients[speaks]] = place(due.representations[speaks], centers)
+            who, told = due.clients[speaks], due.representations[speaks]
+            here, there = member[who], place(told, centers)
+            is_clear = clear_moves(
+                Points(told), centers, here, there, n_samples=due.n_samples[speaks], noise_variance=variance
+            )
+            member[who] = np.where(is_clear, there, here)
         found.append(member.copy())
     return found
 
@@ -214,7 +223,9 @@ def plan_sums(config: Config, own: Own | None = None) -> SumPlan:
     """
     found = sums_of(config)
     if found is None:
-        raise OptionError('privacy.mode is not "client"; set it, and privacy.epsilon, to see what sums are worth')
+        raise OptionError(
+            f'privacy.mode "client" with method {config.method.name!r} asks for no sums; set method.name = "fielding"'
+        )
     rule, schedule = found
     simulation = assemble(config, own or Own(), n_workers=1)
     simulation.clients.close()

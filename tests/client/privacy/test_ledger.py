@@ -183,6 +183,32 @@ def test_a_folder_in_place_of_a_ledger_is_told(tmp_path: Path) -> None:
         read_ledger(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"round": 1e999, "client": "a", "epsilon": "1", "next": 2}',
+        '{"round": 1, "client": ["a"], "epsilon": "1", "next": 2}',
+        '{"round": 1, "client": {"a": 1}, "epsilon": "1", "next": 2}',
+        '{"rule": {}}',
+        '{"rule": {"epsilon": "1e999999999", "window": 3}}',
+        '{"rule": {"epsilon": "x", "window": 3}}',
+        '{"rule": {"epsilon": "1", "window": 0}}',
+        "[1]",
+        "7",
+    ],
+)
+def test_a_line_that_makes_no_sense_counts_as_one_that_was_cut_short(tmp_path: Path, line: str) -> None:
+    path = tmp_path / LEDGER
+    ledger = PrivacyLedger(path, RULE)
+    assert spend(ledger, 0)
+    path.write_text(path.read_text() + line + "\n")
+
+    found = read_ledger(path)
+
+    assert (found.n_open, len(found.spendings), len(found.rules)) == (1, 1, 1)
+    assert sum(spend(PrivacyLedger(path, RULE), 1) for _ in range(3)) <= RULE.reports - 1
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes_in_the_file_are_read_as_spent_or_as_nothing(tmp_path_factory: Any, junk: bytes) -> None:
     path = tmp_path_factory.mktemp("ledger") / LEDGER

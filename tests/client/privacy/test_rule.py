@@ -66,6 +66,16 @@ def test_a_rule_that_came_damaged_is_refused(record: dict[str, object]) -> None:
         rule_from_record(record)  # type: ignore[arg-type]
 
 
+@given(st.integers(1, 60), st.integers(1, 60))
+def test_what_the_fullest_window_can_hold_takes_all_of_epsilon_and_no_more(window: int, reports: int) -> None:
+    rule = PrivacyRule(epsilon=Fraction(2), reports=min(reports, window), window=window)
+
+    fullest = len(range(0, window, rule.period))
+
+    assert fullest <= rule.reports
+    assert fullest * rule.epsilon_of_report == 2
+
+
 def test_noise_grows_with_what_a_sample_adds_and_with_the_number_of_reports() -> None:
     rule = PrivacyRule(epsilon=Fraction(1, 2), reports=4, window=40)
 

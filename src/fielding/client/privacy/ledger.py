@@ -16,7 +16,7 @@ from typing import Protocol
 from fielding._typing import ClientId, Json
 from fielding.atomic import sync_folder
 from fielding.client.privacy.accountant import divergences, epsilon_of_divergences
-from fielding.client.privacy.rule import REPORT
+from fielding.client.privacy.rule import REPORT, read_fraction
 from fielding.errors import FileFormatError, OptionError, OutputError
 
 LEDGER = "privacy.jsonl"
@@ -110,21 +110,19 @@ class LedgerFile:
         by_client: dict[ClientId, list[Spending]] = {}
         for one in self.spendings:
             by_client.setdefault(one.client, []).append(one)
-        most = {
-            client: max(
-                sum((one.epsilon for one in each if 0 <= one.round_index - first.round_index < window), Fraction(0))
-                for first in each
-            )
+        windows = {
+            client: [
+                [one.epsilon for one in each if 0 <= one.round_index - first.round_index < window] for first in each
+            ]
             for client, each in by_client.items()
         }
         if "noise" not in rule:
-            return {client: float(spent) for client, spent in most.items()}
-        share = Fraction(str(rule["epsilon"])) / int(str(rule["reports"]))
+            return {client: float(max(sum(one, Fraction(0)) for one in each)) for client, each in windows.items()}
         rate, noise, delta = float(str(rule["rate"])), float(str(rule["noise"])), float(Fraction(str(rule["delta"])))
         n_steps = int(str(rule["steps"]))
         return {
-            client: epsilon_of_divergences(divergences(rate, noise, int(spent / share) * n_steps), delta)
-            for client, spent in most.items()
+            client: epsilon_of_divergences(divergences(rate, noise, max(map(len, each)) * n_steps), delta)
+            for client, each in windows.items()
         }
 
 
@@ -161,16 +159,22 @@ def _parse(line: str) -> Spending | dict[str, Json] | None:
     try:
         record = json.loads(line)
         if "rule" in record:
-            return dict(record["rule"])
+            rule = dict(record["rule"])
+            epsilon = rule["epsilon"] if isinstance(rule["epsilon"], (int, float)) else read_fraction(rule["epsilon"])
+            if not epsilon > 0 or rule["window"] < 1:
+                raise ValueError
+            return rule
+        if not isinstance(record["client"], (str, int)):
+            raise TypeError
         return Spending(
             round_index=int(record["round"]),
             client=record["client"],
-            epsilon=Fraction(record["epsilon"]),
+            epsilon=read_fraction(record["epsilon"]),
             next_round=int(record["next"]),
             is_torn=record.get("torn") is True,
             what=str(record.get("what", REPORT)),
         )
-    except (ValueError, TypeError, KeyError, ZeroDivisionError):
+    except (ValueError, TypeError, KeyError, ArithmeticError):
         return None
 
 

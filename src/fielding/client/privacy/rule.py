@@ -15,6 +15,7 @@ from fielding.client.privacy.geometric import MOST_TERM, RandomWords, TwoSidedGe
 from fielding.errors import InputError, OptionError, echo
 
 MOST_EPSILON = 1000  # beyond, there is no privacy to speak of
+LEAST_OF_REPORT = Fraction(1, 10**6)  # with less for a report, it would be noise
 REPORT = "report"
 """What a ledger calls a report."""
 GAUSSIAN = "gaussian"
@@ -57,6 +58,11 @@ class PrivacyRule:
             raise OptionError(
                 f"{self.reports} reports are wanted in a window of {self.window} rounds; give 1 to {self.window}"
             )
+        if self.what == REPORT and self.epsilon_of_report < LEAST_OF_REPORT:
+            raise OptionError(
+                f"epsilon is {float(self.epsilon):g}, which leaves next to nothing for each of {self.most_reports} "
+                "reports; give a larger epsilon"
+            )
 
     @property
     def budget(self) -> Fraction:
@@ -69,9 +75,20 @@ class PrivacyRule:
         return -(-self.window // self.reports)
 
     @property
+    def most_reports(self) -> int:
+        """Reports that a window can hold, ``period`` rounds apart: fewer than ``reports`` where that divides badly.
+
+        Examples
+        --------
+        >>> PrivacyRule(epsilon=Fraction(1), reports=5, window=6).most_reports
+        3
+        """
+        return -(-self.window // self.period) if self.what == REPORT else self.reports
+
+    @property
     def epsilon_of_report(self) -> Fraction:
         """What one report tells of a sample at most."""
-        return self.epsilon / self.reports
+        return self.epsilon / self.most_reports
 
     def noise(self, unit: int) -> TwoSidedGeometric:
         """Return the noise on counts to which one sample adds ``unit`` at most."""
@@ -143,7 +160,7 @@ def gaussian_rule(
     from fielding.client.privacy.accountant import noise_for  # most devices need none of it
 
     rule = PrivacyRule(epsilon=epsilon, reports=reports, window=window, delta=delta, max_norm=max_norm)
-    noise = noise_for(float(epsilon), float(delta), rate=1.0, n_steps=reports)
+    noise = noise_for(float(epsilon), float(delta), rate=1.0, n_steps=rule.most_reports)
     if SENSITIVITY * STEPS * noise > MOST_SIGMA:
         raise OptionError(
             f"epsilon {float(epsilon):g} with delta {float(delta):g} leaves next to nothing for each of {reports} "
@@ -169,12 +186,12 @@ def rule_from_record(record: Mapping[str, Json]) -> PrivacyRule:
     try:
         if type(reports) is not int or type(window) is not int:
             raise ValueError
-        epsilon = _fraction(found.get("epsilon"))
+        epsilon = read_fraction(found.get("epsilon"))
         if found is record:
             return PrivacyRule(epsilon=epsilon, reports=reports, window=window)
         if not isinstance(max_norm, float) or not 0.0 < max_norm < inf:
             raise ValueError
-        delta = _fraction(found.get("delta"))
+        delta = read_fraction(found.get("delta"))
         rule = gaussian_rule(epsilon=epsilon, delta=delta, reports=reports, window=window, max_norm=max_norm)
         if rule.record() != dict(found):
             raise ValueError
@@ -185,8 +202,8 @@ def rule_from_record(record: Mapping[str, Json]) -> PrivacyRule:
         ) from None
 
 
-def _fraction(text: Json) -> Fraction:
-    """Return a fraction of whole numbers; others could take any time to read."""
+def read_fraction(text: Json) -> Fraction:
+    """Return a fraction of whole numbers, or raise ValueError; others could take any time to read."""
     if not isinstance(text, str) or not re.fullmatch(r"\d{1,60}(/\d{1,60})?", text):
         raise ValueError
     return Fraction(text)

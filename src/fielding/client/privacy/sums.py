@@ -39,7 +39,8 @@ Asked = Literal["step", "silhouettes"]
 class SumRule:
     """At most ``releases`` noised sums tell ``epsilon`` of a client in all, but for a probability of ``delta``.
 
-    ``id_epsilon``: what the cluster that a client asks for tells each time it does; None: it is asked for in clear.
+    ``id_epsilon``: what the cluster that a client asks for tells each time it does, ``choices`` times in all; None: it
+    is asked for in clear.
 
     Examples
     --------
@@ -52,6 +53,7 @@ class SumRule:
     delta: float
     releases: int
     id_epsilon: float | None = None
+    choices: int = 0
 
     def __post_init__(self) -> None:
         if self.releases < 1 or self.budget <= 0 or self.sigma > MOST_SIGMA:
@@ -102,7 +104,7 @@ class SumRule:
             "delta": self.delta,
             "releases": self.releases,
             "window": self.window,
-            **({} if self.id_epsilon is None else {"id_epsilon": self.id_epsilon}),
+            **({} if self.id_epsilon is None else {"id_epsilon": self.id_epsilon, "choices": self.choices}),
         }
 
 
@@ -133,6 +135,11 @@ class SumSchedule:
     def n_releases(self) -> int:
         """Number of sums that a whole run asks for."""
         return sum(self.asked_in(at) is not None for at in range(self.rounds))
+
+    @property
+    def n_choices(self) -> int:
+        """How often in a run a client that is always there asks for the cluster of its nearest center."""
+        return sum(self.asked_in(at) is not None for at in range(self.last_start, self.rounds))
 
     def asked_in(self, round_index: int) -> Asked | None:
         """Return what is asked for in a round; None if nothing is."""

@@ -17,6 +17,7 @@ def describe_sums(ledger: LedgerFile) -> dict[str, Json]:
         "epsilon": float(str(rule["epsilon"])),
         "delta": delta,
         "id_epsilon": rule.get("id_epsilon"),
+        "id_choices": rule.get("choices"),
         "epsilon_spent": epsilon_of_rho(float(rho), delta),
         "rho_spent": float(rho),
         "n_releases": len(ledger.spendings),
@@ -47,7 +48,11 @@ def describe_ledger(ledger: LedgerFile, client: str | None = None) -> dict[str, 
         "n_clients": len(spent),
         "n_reports": len(spendings),
         "n_torn": ledger.n_open + sum(one.is_torn for one in spendings),
-        "reports": [{"round": at, "reports": counted[at], "epsilon": float(most[at])} for at in sorted(counted)],
+        # Of Gaussian noise no number of epsilon belongs to one report: the first of them tell the most.
+        "reports": [
+            {"round": at, "reports": counted[at], **({} if "noise" in rule else {"epsilon": float(most[at])})}
+            for at in sorted(counted)
+        ],
     }
 
 
