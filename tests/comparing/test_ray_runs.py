@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import IO
 
 import pytest
 from hypothesis import given
@@ -26,9 +27,10 @@ from fielding.comparing.ray_runs import (
 )
 from fielding.comparing.sweep import Finished, RunJob, Step
 from fielding.config.keys import ClockSection, TraceSection
+from fielding.records.lock import is_locked
 from fielding.records.run_folder import CHECKPOINTS, ROUNDS
 from tests.cli.invoke import CODE, PLAIN, fielding
-from tests.comparing.ray_nodes import RayNodes, ray_nodes
+from tests.comparing.ray_nodes import GATE, ROOT, RayNodes, ray_nodes
 
 CONFIG = """
 rounds = 40
@@ -42,6 +44,8 @@ hidden = 6400  # large enough for two pieces of work in a round
 [training]
 participants = 12
 local_steps = 8
+[aggregation]
+name = "tests.comparing.ray_nodes:Gated"
 [checkpoint]
 every = 1
 """
@@ -84,6 +88,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     y = (x[:, 0] + (client // 20 % 2) * x[:, 1] > 0).astype(np.int64)
     np.savez(folder / "mine.npz", client=client // 20, time=time_of.astype(np.float64), y=y, x=x)
     (folder / "a.toml").write_text(CONFIG)
+    (folder / GATE).touch()
     printed = fielding(*compare_words("local"), "--jobs", "1", cwd=folder)
     assert printed.returncode == 0, printed.stderr
     return folder
@@ -93,14 +98,20 @@ def compare_words(out: str, *more: str) -> list[str]:
     return ["compare", "a.toml", "--methods", "fielding,global", "--seeds", "1", "--no-page", "--out", out, *more]
 
 
-def start(words: list[str], cwd: Path, environment: Mapping[str, str], before: str = "") -> subprocess.Popen[str]:
+def start(
+    words: list[str],
+    cwd: Path,
+    environment: Mapping[str, str],
+    before: str = "",
+    errors: IO[str] | int = subprocess.PIPE,
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", before + CODE, *words],
         cwd=cwd,
-        env={**os.environ, **PLAIN, **environment},
+        env={**os.environ, **PLAIN, "PYTHONPATH": str(ROOT), **environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=errors,
         text=True,
     )
 
@@ -125,7 +136,7 @@ def n_lines(path: Path) -> int:
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     output, errors = process.communicate(timeout=WITHIN_S)
-    return process.returncode, output + errors
+    return process.returncode, output + (errors or "")
 
 
 def contents(run: Path) -> dict[str, bytes]:
@@ -148,18 +159,23 @@ def models(run: Path) -> bytes:
 def test_a_comparison_loses_a_machine_is_stopped_and_goes_on_elsewhere(nodes: RayNodes, work: Path) -> None:
     environment, victim, _ = nodes.environment(), nodes.add(), nodes.add()
     runs = [work / "ray" / name for name in ("fielding-1", "global-1")]
-    first = start(compare_words("ray", "--on", "ray"), work, environment)
-    wait_for_rounds(first, 3, *runs)
-    os.kill(victim, signal.SIGKILL)
-    assert first.stderr is not None
-    while "its machine was lost" not in (line := first.stderr.readline()):
-        assert line, "it was not noticed"
-    first.send_signal(signal.SIGINT)
+    (work / GATE).unlink()
+    with (work / "said").open("w+") as said:
+        first = start(compare_words("ray", "--on", "ray"), work, environment, errors=said)
+        wait_for_rounds(first, 3, *runs)
+        os.kill(victim, signal.SIGKILL)
+        wait_for(lambda: "its machine was lost" in (work / "said").read_text(), first, "notes of the loss")
+        first.send_signal(signal.SIGINT)
+        (work / GATE).touch()
 
-    code, words = ended(first)
+        code, words = ended(first)
 
     assert code == 130, words
-    assert "go on with the same command" in words
+    assert "go on with the same command" in (work / "said").read_text()
+    assert min(n_lines(run / ROUNDS) for run in runs) < 40
+    end_s = time.monotonic() + WITHIN_S
+    while any(map(is_locked, runs)) and time.monotonic() < end_s:  # by one whose machine was lost
+        time.sleep(0.05)
     printed = fielding(*compare_words("ray", "--on", "local"), cwd=work)
     assert printed.returncode == 0, printed.stderr
     for run in runs:

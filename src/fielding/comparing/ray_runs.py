@@ -36,7 +36,7 @@ from fielding.traces.images import cache_folder
 HEAR_S = 0.5  # seconds between two questions how far a run is
 FETCH_S = 5.0  # seconds between two looks at what a machine without our folder has written
 MOST_LOSSES = 3  # machines that a run may lose one after the other without a round between
-_LOCK_S = 60.0  # seconds that a process whose machine was lost has to end
+_LOCK_S = 600.0  # seconds that a process whose machine was lost has to end, with the round that it is at
 Files: TypeAlias = Mapping[str, bytes]
 """What is in some files, by their paths in a folder."""
 
@@ -424,6 +424,7 @@ class _Fleet:
     def _lose(self, one: _Hosted, error: Exception) -> None:
         """Let a run whose machine is gone go on elsewhere, from what is committed."""
         self._let_go(one)
+        self.waiting_since_s = time.monotonic()
         self._let_idle_go()  # they may have been on the same machine
         if self.is_leaving:
             return
