@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import signal
+import socket
 import sys
 import tempfile
 import warnings
@@ -24,6 +25,7 @@ _QUIET = {
     "RAY_worker_niceness": "0",  # its workers would starve beside other processes
 }
 START_S = 120.0  # seconds in which work must have begun somewhere
+REACH_S = 10.0  # seconds in which the head of a cluster must take a connection
 LOOPBACK = "127.0.0.2"
 """Address of this machine that no other can reach; of 127.0.0.1 Ray makes one that others can."""
 _HOME = "FIELDING_HOME"  # for workers of a cluster that was started here: the home folder of its user
@@ -65,11 +67,13 @@ def ray_cluster(on: str, *, n_cpus: int | None = None) -> Iterator[Any]:
         yield ray
         return
     options = {"logging_level": logging.CRITICAL, "log_to_driver": False}
+    address = None if on != RAY else os.environ.get("RAY_ADDRESS")
+    _reach(on if on != RAY else address or "")
     with contextlib.ExitStack() as stack:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                address = on if on != RAY else os.environ.get("RAY_ADDRESS") or _running(ray)
+                address = on if on != RAY else address or _running(ray)
                 if address is None:
                     _start(ray, stack, {**options, "num_cpus": n_cpus})
                 else:
@@ -78,13 +82,25 @@ def ray_cluster(on: str, *, n_cpus: int | None = None) -> Iterator[Any]:
                     ray.init(address, **options, **({"_node_ip_address": host} if host.startswith("127.") else {}))
         except (Exception, SystemExit) as error:  # Ray has many of its own
             ray.shutdown()
-            raise InputError(f"cannot use Ray at {on}: {error_words(error)}") from error
+            raise InputError(f"cannot use Ray at {address or on}: {error_words(error)}") from error
         finally:
             with contextlib.suppress(ValueError):  # not in the main thread
                 signal.signal(signal.SIGTERM, handler)  # Ray takes it for itself
         stack.callback(ray.shutdown)
         stack.enter_context(_muted(ray))
         yield ray
+
+
+def _reach(address: str) -> None:
+    """Raise at once if nobody answers at an address of host and port; Ray itself would try for minutes."""
+    found = re.fullmatch(r"(?:ray://)?([^/:]+):(\d{1,5})", address)
+    if found is None:
+        return
+    try:
+        socket.create_connection((found[1], int(found[2])), timeout=REACH_S).close()
+    except (OSError, OverflowError) as error:
+        words = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot use Ray at {address}: nobody answers there ({words})") from error
 
 
 @contextlib.contextmanager

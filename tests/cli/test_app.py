@@ -22,6 +22,10 @@ def test_every_command_helps(command: list[str]) -> None:
     assert "Usage" in done.stdout
 
 
+def test_help_says_what_arguments_are() -> None:
+    assert "The folder of a run, the ledger of a device" in fielding("privacy", "--help").stdout
+
+
 def test_benchmarks_are_named_and_not_run() -> None:
     for arguments in ([], ["coordinator", "--repeat", "1"]):
         assert_one_line_error(fielding("bench", *arguments), "make bench")

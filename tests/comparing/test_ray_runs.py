@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding._version import __version__
+from fielding.comparing.plan import plan_comparison
 from fielding.comparing.ray_runs import (
     FolderReader,
     Input,
@@ -27,6 +29,7 @@ from fielding.comparing.ray_runs import (
 )
 from fielding.comparing.sweep import Finished, RunJob, Step
 from fielding.config.keys import ClockSection, TraceSection
+from fielding.errors import OptionError
 from fielding.records.lock import is_locked
 from fielding.records.run_folder import CHECKPOINTS, ROUNDS
 from tests.cli.invoke import CODE, PLAIN, fielding
@@ -239,6 +242,46 @@ def test_a_run_that_is_stopped_goes_on_without_ray(nodes: RayNodes, work: Path) 
     assert models(work / "two") == models(work / "local" / "fielding-1")
 
 
+def test_an_address_where_nobody_answers_is_told_at_once(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="ray is not installed: pip install -e '.[ray]'")
+    (tmp_path / "a.toml").write_text("rounds = 1\n")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+
+    for words, environment in ((["--on", f"ray://{address}"], {}), (["--on", "ray"], {"RAY_ADDRESS": address})):
+        process = start(["run", "a.toml", "--out", "x", *words], tmp_path, environment)
+        code, said = ended(process)
+
+        assert code == 2
+        assert f"{address}: nobody answers there (Connection refused)" in said
+
+
+def test_a_gpu_of_the_cluster_is_asked_for_by_its_kind_alone() -> None:
+    table = {"training": {"trainer": "torch", "device": "cuda:1"}}
+    pytest.importorskip("torch", reason="torch is not installed")
+
+    with pytest.raises(
+        OptionError, match=r"training.device is 'cuda:1', but on Ray a run sees one GPU alone; give cuda"
+    ):
+        plan_comparison(table, ["global"], out="nowhere", on="ray")
+    table["training"]["device"] = "cuda"
+    planned = plan_comparison(table, ["global"], seeds=1, out="nowhere", on="ray")
+    assert [one.training.device for one in planned.configs.values()] == ["cuda"]  # though there may be none here
+
+
+def test_inputs_that_a_machine_got_before_are_not_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    seen, changed, new = (Input(str(tmp_path / name)) for name in ("seen.csv", "changed.csv", "new.csv"))
+    for one in (seen, changed):
+        Path(one.path).write_bytes(b"1")
+    copy_input("d1", {"changed.csv": b"2"})
+    host = RunHost(__version__, str(tmp_path), str(tmp_path))
+
+    found = host.look(tmp_path / "mark", {seen: digest_of(seen), changed: "d1", new: "d2"})
+
+    assert found == (False, [changed], [new])
+
+
 def test_a_place_that_is_none_is_told_at_once(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text("rounds = 1\n")
 
@@ -311,7 +354,7 @@ def test_a_folder_that_is_gone_after_its_run_takes_nothing_with_it(
     host = RunHost(__version__, str(tmp_path), str(tmp_path))
     host._note_step(Step(name="a", n_rounds=1))
 
-    finished = host.run(RunJob(name="a", table={}, folder=tmp_path / "a"), None, {"old.jsonl": b"1"}, None, [])
+    finished = host.run(RunJob(name="a", table={}, folder=tmp_path / "a"), None, {"old.jsonl": b"1"}, None, [], [])
 
     assert finished is not None
     assert host.fetch(is_last=False) == ([], [])

@@ -100,7 +100,9 @@ def compare_command(
         if names or vary:
             variants = cross_variants(table, names, [parse_axis(one) for one in vary or ()])
         compared_with = None if reference is None else plain_name(reference)
-        planned = plan_comparison(table, variants, seeds=chosen, out=out, reference=compared_with, drop=drop or ())
+        planned = plan_comparison(
+            table, variants, seeds=chosen, out=out, reference=compared_with, drop=drop or (), on=on
+        )
         compared, stop = run_with_progress(planned, jobs, page=page, quiet=quiet, track=tuple(track or ()), on=on)
     except InputError as error:
         raise InputError(as_options(str(error))) from None

@@ -161,6 +161,7 @@ def compare(
         out=scratch.path / "comparison" if scratch else str(out),
         reference=reference,
         drop=drop,
+        on=on,
     )
     is_shown = following is None if progress is None else progress
     is_unasked = progress is None and not is_seen()

@@ -28,6 +28,7 @@ from fielding.config.reader import apply_changes, config_from, config_table, rea
 from fielding.config.rules import parse_factor
 from fielding.engine.report_rule import is_own_function, report_rule_of
 from fielding.errors import InputError, OptionError, echo, unknown_name
+from fielding.ray_cluster import LOCAL
 from fielding.records.lock import NAME as LOCK
 from fielding.records.manifest import first_difference
 from fielding.records.plan import PLAN, Plan, Variant, read_plan
@@ -66,6 +67,7 @@ def plan_comparison(
     out: str | Path,
     reference: str | None = None,
     drop: Collection[str] = (),
+    on: str = LOCAL,
 ) -> PlannedComparison:
     """Return a comparison that can be run; nothing is written.
 
@@ -111,7 +113,7 @@ def plan_comparison(
         if same_as := [name for name, known in configs.items() if known is not None and known == config_of_one]:
             raise InputError(f"{same_as[0]} and {one.name} come to the same config; leave one out")
         configs[one.name] = config_of_one
-    _make_configs(checked, own.samples)  # what cannot be run is told before a folder is looked at
+    _make_configs(checked, own.samples, on)  # what cannot be run is told before a folder is looked at
     stored = _read_stored(folder)
     known_names = [one.name for plan in (new, stored) if plan is not None for one in plan.variants]
     for name in drop:
@@ -141,7 +143,12 @@ def plan_comparison(
             f"all are compared with {plan.reference} now, not with {stored.reference}; {back} brings that back"
         )
     return PlannedComparison(
-        folder=folder, plan=plan, stored=stored, configs=_make_configs(plan, own.samples), own=own, notes=tuple(notes)
+        folder=folder,
+        plan=plan,
+        stored=stored,
+        configs=_make_configs(plan, own.samples, on),
+        own=own,
+        notes=tuple(notes),
     )
 
 
@@ -201,13 +208,15 @@ def _without(plan: Plan, names: Collection[str]) -> Plan:
     return replace(plan, variants=tuple(one for one in plan.variants if one.name not in names))
 
 
-def _make_configs(plan: Plan, source: Source | None) -> dict[str, Config]:
+def _make_configs(plan: Plan, source: Source | None, on: str) -> dict[str, Config]:
     """Return the config of every run of a plan, by the name of its folder; all variants of a seed before the next.
 
     Each variant is checked once: its configs differ in the seed alone. One that cannot be run raises OptionError.
     """
     first = (*plan.seeds, 1)[0]
-    checked = [(variant, variant_config(plan.config, variant, first, source=source)) for variant in plan.variants]
+    checked = [
+        (variant, variant_config(plan.config, variant, first, source=source, on=on)) for variant in plan.variants
+    ]
     return {
         plan.folder_of(variant, seed): replace(config, seed=seed) for seed in plan.seeds for variant, config in checked
     }

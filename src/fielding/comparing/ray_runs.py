@@ -91,9 +91,14 @@ def digest_of(one: Input) -> str:
     return whole.hexdigest()
 
 
+def copy_of(digest: str) -> Path:
+    """Return the folder of this machine's cache in which the files of an input are, or would be."""
+    return cache_folder("inputs") / digest
+
+
 def copy_input(digest: str, content: Files) -> Path:
     """Write an input into this machine's cache, unless it is there; returns the folder of its files."""
-    folder = cache_folder("inputs") / digest
+    folder = copy_of(digest)
     if not folder.is_dir():
         make_private(folder.parent)
         scratch = Path(tempfile.mkdtemp(dir=folder.parent))
@@ -180,13 +185,15 @@ class RunHost:
         self._reader: FolderReader | None = None  # while there is a folder that only this machine sees
         self._last: tuple[list[FilePart], list[str]] = [], []
 
-    def look(self, mark: Path, inputs: Mapping[Input, str]) -> tuple[bool, list[Input]]:
-        """Return whether this machine sees a file of the caller's, and which inputs are not there, or others.
+    def look(self, mark: Path, inputs: Mapping[Input, str]) -> tuple[bool, list[Input], list[Input]]:
+        """Return whether this machine sees a file of the caller's, and which inputs it has copies of, or lacks.
 
         Forgets the last run.
         """
         self._forget()
-        return mark.is_file(), [one for one, digest in inputs.items() if digest_of(one) != digest]
+        others = [one for one, digest in inputs.items() if digest_of(one) != digest]
+        copied = [one for one in others if copy_of(inputs[one]).is_dir()]
+        return mark.is_file(), copied, [one for one in others if one not in copied]
 
     def run(
         self,
@@ -194,18 +201,23 @@ class RunHost:
         brought: bytes | None,
         begun: Files | None,
         beside: Beside | None,
+        copied: Sequence[tuple[Input, str]],
         lacking: Sequence[tuple[Input, str]],
         *contents: Files,
     ) -> Finished | None:
         """Do a run, or what is left of it; None if it was stopped.
 
         ``brought``: as in :class:`RunJob`. ``begun``: what there is of the run, for a machine that does not see its
-        folder. ``lacking``, ``contents``: the inputs that are not here, with their digests, and what is in them.
+        folder. ``copied``: inputs that this machine has copies of, with their digests; ``lacking``, ``contents``: those
+        that are not here, and what is in them.
         """
+        for (_, digest), content in zip(lacking, contents, strict=True):
+            copy_input(digest, content)
         copies = dict[str, str]()
-        for (one, digest), content in zip(lacking, contents, strict=True):
-            folder, name = copy_input(digest, content), Path(one.path).name
-            copies[one.path] = str(folder / name if not one.names and list(content) == [name] else folder)
+        for one, digest in (*copied, *lacking):
+            folder, name = copy_of(digest), Path(one.path).name
+            is_file = not one.names and [path.name for path in folder.iterdir()] == [name] and (folder / name).is_file()
+            copies[one.path] = str(folder / name if is_file else folder)
         os.environ[INPUTS_VARIABLE] = json.dumps(copies)
         job = replace(job, brought=brought)
         following = Following(on_step=self._note_step, on_note=self._notes.append, beside=beside)
@@ -376,7 +388,7 @@ class _Fleet:
     def _is_here(self, answer: Any) -> bool:
         return answer is not None and bool(self.ray.wait([answer], timeout=0)[0])
 
-    def _send(self, one: _Hosted, sees_folder: bool, lacking: Sequence[Input]) -> None:
+    def _send(self, one: _Hosted, sees_folder: bool, copied: Sequence[Input], lacking: Sequence[Input]) -> None:
         """Let a machine that has been found begin."""
         one.is_shared = sees_folder and self.may_share
         begun: Files | None = None
@@ -394,6 +406,7 @@ class _Fleet:
             self.put[one.job.brought],
             begun,
             self.following.beside,
+            [(each, self.digests[each]) for each in copied],
             [(each, self.digests[each]) for each in lacking],
             *(self.put[each] for each in lacking),
         )

@@ -17,6 +17,7 @@ from fielding.config.presets import PRESETS
 from fielding.config.reader import apply_changes, config_from
 from fielding.errors import InputError, OptionError, echo, unknown_name
 from fielding.methods import METHODS, kind_named, method_options
+from fielding.ray_cluster import LOCAL
 from fielding.records.plan import Variant
 from fielding.simulation.config_check import check_config
 from fielding.traces.catalog import Source
@@ -336,17 +337,24 @@ def with_settings(table: Table, settings: Settings) -> dict[str, Json]:
     return new
 
 
-def variant_config(table: Table, variant: Variant, seed: int, *, source: Source | None = None) -> Config:
+def variant_config(
+    table: Table, variant: Variant, seed: int, *, source: Source | None = None, on: str = LOCAL
+) -> Config:
     """Return the config of a variant on a seed; ``source`` holds samples of the caller's own.
 
-    OptionError if it cannot be run, as far as that is known before data are read; the message begins with the variant's
-    name.
+    OptionError if it cannot be run ``on`` a place, as far as that is known before data are read; the message begins
+    with the variant's name. Whether a Ray cluster has a GPU is not known here.
     """
     if "seed" in variant.settings:
         raise OptionError(f"{variant.name}: its settings name a seed; leave it out, seeds are given for all variants")
     try:
         config = config_from(with_settings(table, {**variant.settings, "seed": seed}))
-        check_config(config, source=source)
+        device = config.training.device
+        if on != LOCAL and device.startswith("cuda:"):
+            raise OptionError(f"training.device is {echo(device)}, but on Ray a run sees one GPU alone; give cuda")
+        is_elsewhere = on != LOCAL and device == "cuda"
+        here = replace(config, training=replace(config.training, device="cpu")) if is_elsewhere else config
+        check_config(here, source=source)
     except InputError as error:
         raise OptionError(f"{variant.name}: {error}") from None
     return config

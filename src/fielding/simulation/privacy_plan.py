@@ -162,7 +162,12 @@ def reported_places(
             who, told = due.clients[speaks], due.representations[speaks]
             here, there = member[who], place(told, centers)
             is_clear = clear_moves(
-                Points(told), centers, here, there, n_samples=due.n_samples[speaks], noise_variance=variance
+                Points(told),
+                centers,
+                here,
+                there,
+                n_samples=due.n_samples[speaks].astype(np.int32),
+                noise_variance=variance,
             )
             member[who] = np.where(is_clear, there, here)
         found.append(member.copy())
