@@ -102,7 +102,7 @@ def exponents(rows: Sequence[Population]) -> dict[str, float]:
         return {}
     small, large = (asdict(row) for row in rows[-2:])
     times = math.log(large["n_clients"] / small["n_clients"])
-    names = ("setup_s", "arrival_s", "peak_gb")
+    names = ("setup_s", "arrival_s", "resume_s", "peak_gb")
     return {name: math.log(large[name] / small[name]) / times for name in names if small[name] > 0 < large[name]}
 
 

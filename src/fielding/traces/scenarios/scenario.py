@@ -33,7 +33,7 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise OptionError(f"{name} is {echo(value)}; give one of {', '.join(choices)}")
 
 
-MOST_ENTRIES = 2**27  # samples dealt beyond this would fill the memory
+MOST_ENTRIES = 2**29  # samples dealt beyond this, of some 30 bytes each, would fill the memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class DealRequest:
         if self.n_clients * n_reached * self.samples_per_interval >= MOST_ENTRIES:
             raise OptionError(
                 f"{self.n_clients} clients times {n_reached} intervals of {self.samples_per_interval} samples "
-                "are too many to deal; lower one of them until there are fewer than 2^27 in all"
+                "are too many to deal; lower one of them until there are fewer than 2^29 in all (16 GB)"
             )
 
     @property
