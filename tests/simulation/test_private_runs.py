@@ -86,7 +86,7 @@ def test_mode_none_is_a_run_without_privacy(tmp_path: Path) -> None:
         ({"privacy": {**PRIVATE, "reports_per_window": 7}}, "privacy: 7 reports are wanted in a window of 6 rounds"),
         (
             {"coordinator": {"representation": "gradient"}},
-            "privacy.mode: representation 'gradient' is as long",
+            "privacy.mode: representation 'gradient' is made of sums",
         ),
         (
             {"coordinator": {"detector": "chi2"}},

@@ -153,7 +153,7 @@ def test_others_are_refused_and_told_why() -> None:
     assert not is_summed(ClassMeans())
     with pytest.raises(OptionError, match=r"how much one sample changes .* is not proven.*embedding, head-gradient"):
         unit_of(ClassMeans(), "class-means")
-    with pytest.raises(OptionError, match=r"'gradient' is as long as the model.*'head-gradient'"):
+    with pytest.raises(OptionError, match=r"'gradient' is made of sums over samples.*'head-gradient'"):
         unit_of(Gradient(), "gradient")
 
 

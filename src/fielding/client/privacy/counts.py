@@ -88,8 +88,8 @@ def unit_of(representation: Representation | None, name: str | None = None) -> i
     unit = UNITS.get(type(representation))
     if isinstance(representation, Gradient):
         raise OptionError(
-            "representation 'gradient' is as long as the model, and noise on so many numbers would drown it; take "
-            "'head-gradient', the same for the last layer"
+            "representation 'gradient' is made of sums over samples, and a private one needs each sample's cut down by "
+            "itself; take 'head-gradient', the same for the last layer"
         )
     if unit is None:
         what = "of one's own" if name is None else echo(name)
