@@ -453,7 +453,10 @@ class Config:
     stop_at_accuracy: float | None = key(None, "stop after the first evaluation that reaches it", above=0.0, high=1.0)
     stop_at_time_s: float | None = key(None, "stop when so much simulated time has passed", above=0.0)
     workers: int | None = key(
-        None, "threads that train, or actors on Ray; all cores by default; changes nothing but the time", low=1, high=1024
+        None,
+        "threads that train, or actors on Ray; all cores by default; changes nothing but the time",
+        low=1,
+        high=1024,
     )
     trace: TraceSection = field(default_factory=TraceSection)
     model: ModelSection = field(default_factory=ModelSection)
