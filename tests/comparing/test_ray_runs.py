@@ -271,6 +271,8 @@ def test_a_gpu_of_the_cluster_is_asked_for_by_its_kind_alone() -> None:
 
 def test_inputs_that_a_machine_got_before_are_not_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("FIELDING_DATA", "whatever a host makes of it")
+    monkeypatch.chdir(tmp_path)
     seen, changed, new = (Input(str(tmp_path / name)) for name in ("seen.csv", "changed.csv", "new.csv"))
     for one in (seen, changed):
         Path(one.path).write_bytes(b"1")
