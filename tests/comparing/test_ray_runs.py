@@ -129,7 +129,9 @@ def wait_for(is_there: Callable[[], bool], process: subprocess.Popen[str], what:
     end_s = time.monotonic() + WITHIN_S
     while not is_there():
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end_s, f"there were never {what}"
+        if time.monotonic() > end_s:
+            process.kill()  # or it would live on
+            raise AssertionError(f"there were never {what}: {process.communicate()}")
         time.sleep(0.05)
 
 
@@ -138,7 +140,10 @@ def n_lines(path: Path) -> int:
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
-    output, errors = process.communicate(timeout=WITHIN_S)
+    try:
+        output, errors = process.communicate(timeout=WITHIN_S)
+    finally:
+        process.kill()  # nothing lives on that did not end in time
     return process.returncode, output + (errors or "")
 
 
