@@ -1,19 +1,20 @@
 """See what private reports cost, and what an attacker still learns from them.
 
-    python -m experiments.privacy zephyr [--seeds 5] [--svg docs/assets/privacy.svg] [--kept found.jsonl]
-    python -m experiments.privacy extrasensory | places | buckets [--seeds 5]
+    python -m experiments.privacy zephyr | extrasensory | places | buckets [--seeds 5] [--kept found.jsonl]
+    python -m experiments.privacy chart [--page docs/results/privacy.md] [--svg docs/assets/privacy.svg]
 
 Fielding with exact reports, with none (one global model), and with privacy.mode = "record" for several epsilon and
 reports per window m. A gain is the difference to the global model, paired by seeds, with its 95 % interval. ARI is that
 of the clusters with those of the run with exact reports, the mean over rounds. A wrong move takes a client away from
 the cluster whose members have label shares more like its own. The attacker sees the reports of a run: it guesses the
 label that a window holds most of, and whether a window holds one sample of a label or none, by the reported share of
-that label (AUC, 0.5 is a guess). Data come from FIELDING_DATA. Prints a table, and writes a chart of accuracy and AUC
-if one is asked for; runs that a file of --kept holds are not run again.
+that label (AUC, 0.5 is a guess). Data come from FIELDING_DATA. Prints a table; runs that a file of --kept holds are not
+run again. ``chart`` draws the tables of a page.
 """
 
 import argparse
 import json
+import re
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -205,38 +206,72 @@ def row_of(epsilon: float | str, m: int, found: Mapping[str, float]) -> list[str
     return [name, str(m or ""), *counts, *scores, shown("decile", ".1f", 100), shown("top"), shown("auc")]
 
 
-def chart(found: Mapping[tuple[float | str, int], Mapping[str, float]]) -> str:
-    """Return a chart of accuracy and of the attacker's AUC over epsilon, for m = 1."""
-    epsilons = [epsilon for epsilon, m in found if m == 1]
+def read_tables(page: str) -> dict[str, list[dict[str, str]]]:
+    """Return the lines of the tables of a page by the data that they are of; of columns of one name the first."""
+    found: dict[str, list[dict[str, str]]] = {}
+    for part in page.split("\n## ")[1:]:
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in part.splitlines() if line[:1] == "|"]
+        lines = [dict(zip(reversed(rows[0]), reversed(row), strict=True)) for row in rows[2:]]
+        found[re.split("[:,]", part.splitlines()[0])[0]] = lines
+    return found
+
+
+LINES = (  # of which panel, with which color, and what it says
+    ("window", 0, "#2a6fb0", "accuracy on the window, %"),
+    ("rare label", 1, "#c2571a", "rare label: AUC"),
+    ("top label", 1, "#3c8d50", "top label guessed"),
+)
+STEP, WIDE, HIGH, LEFT = 34, 215, 120, 42
+
+
+def chart(tables: Mapping[str, Sequence[Mapping[str, str]]]) -> str:
+    """Return a chart of what clients are served and of what an attacker learns over epsilon, a column per data set."""
     parts = []
-    for panel, (title, key, color) in enumerate(
-        (("accuracy on the window", "window", "#2a6fb0"), ("rare label: AUC of an attacker", "auc", "#c2571a"))
-    ):
-        left = 60 + 330 * panel
-        values = [found[epsilon, 1][key] for epsilon in epsilons]
-        lines = {name: found[name, 0].get(key, float("nan")) for name in (EXACT, GLOBAL) if (name, 0) in found}
-        marks = [*values, *(value for value in lines.values() if not np.isnan(value)), *([0.5] if panel else [])]
-        low, high = min(marks) - 0.02, max(marks) + 0.02
-        y = [200 - 150 * (value - low) / (high - low) for value in values]
-        x = [left + 55 * at for at in range(len(values))]
-        parts.append(f'<text x="{left}" y="22" font-weight="bold">{title}</text>')
-        for name, value in {**lines, **({"a guess": 0.5} if panel else {})}.items():
-            if not np.isnan(value):
-                at = 200 - 150 * (value - low) / (high - low)
-                parts.append(f'<path d="M{left} {at:.1f}h235" stroke="#888" stroke-dasharray="4 3"/>')
-                parts.append(f'<text x="{left + 240}" y="{at + 4:.1f}" fill="#555">{name}</text>')
-        points = " ".join(f"{one},{other:.1f}" for one, other in zip(x, y, strict=True))
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="2"/>')
-        for one, other, value, epsilon in zip(x, y, values, epsilons, strict=True):
-            parts.append(f'<circle cx="{one}" cy="{other:.1f}" r="3.5" fill="{color}"/>')
-            parts.append(f'<text x="{one}" y="{other - 9:.1f}" text-anchor="middle">{value:.2f}</text>')
-            parts.append(f'<text x="{one}" y="225" text-anchor="middle">{epsilon:g}</text>')
-        parts.append(f'<text x="{left + 110}" y="245" text-anchor="middle">epsilon</text>')
+    for column, (data, lines) in enumerate(tables.items()):
+        left = LEFT + WIDE * column
+        parts.append(f'<text x="{left}" y="18" font-weight="bold">{data}</text>')
+        known = {line["epsilon"]: float(line["window"]) for line in lines if not line["m"]}
+        for panel, fixed in ((0, known), (1, {"a guess": 0.5})):
+            values = {
+                (name, m): {line["epsilon"]: float(line[name]) for line in lines if line["m"] == m}
+                for name, where, *_ in LINES
+                for m in ("1", "2")
+                if where == panel
+            }
+            marks = [*fixed.values(), *(value for each in values.values() for value in each.values())]
+            low, high = (0.0, 1.02) if panel else (min(marks) - 0.5, max(marks) + 0.5)
+            bottom = 40 + HIGH + panel * (HIGH + 35)
+
+            def y(value: float, bottom: int = bottom, low: float = low, high: float = high) -> float:
+                return bottom - HIGH * (value - low) / (high - low)
+
+            for tick in (0.0, 0.5, 1.0) if panel else np.linspace(low + 0.5, high - 0.5, 3):
+                words = f"{tick:.2f}" if panel else f"{tick:.1f}"
+                parts.append(f'<text x="{left - 6}" y="{y(tick) + 4:.1f}" text-anchor="end" fill="#555">{words}</text>')
+            heights = {name: y(value) + 4 for name, value in fixed.items()}
+            if not panel and abs(heights[EXACT] - heights[GLOBAL]) < 12:  # the words would lie on each other
+                top = min(heights, key=lambda name: heights[name])
+                heights = {name: height + (-5 if name == top else 6) for name, height in heights.items()}
+            for name, value in fixed.items():
+                parts.append(f'<path d="M{left} {y(value):.1f}h{4 * STEP}" stroke="#888" stroke-dasharray="2 3"/>')
+                parts.append(f'<text x="{left + 4 * STEP + 4}" y="{heights[name]:.1f}" fill="#555">{name}</text>')
+            for (name, m), each in values.items():
+                color = next(one for line, _, one, _ in LINES if line == name)
+                points = " ".join(f"{left + STEP * at},{y(value):.1f}" for at, value in enumerate(each.values()))
+                dash = ' stroke-dasharray="6 3"' if m == "2" else ""
+                parts.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="2"{dash}/>')
+            for at, epsilon in enumerate(next(iter(values.values()))):
+                parts.append(f'<text x="{left + STEP * at}" y="{bottom + 16}" text-anchor="middle">{epsilon}</text>')
+    width, height = LEFT + WIDE * len(tables), 2 * HIGH + 130
+    for at, (_, _, color, text) in enumerate(LINES):
+        parts.append(f'<text x="{LEFT + 190 * at}" y="{height - 12}" fill="{color}">{text}</text>')
+    note = "over epsilon; m = 1 solid, 2 dashed"
+    parts.append(f'<text x="{LEFT + 190 * len(LINES)}" y="{height - 12}" fill="#555">{note}</text>')
     body = "\n".join(parts)
     return (
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 700 255" font-family="sans-serif" font-size="12" '
-        'role="img" aria-label="Accuracy and the success of an attacker against epsilon">\n'
-        f'<rect width="700" height="255" fill="white"/>\n{body}\n</svg>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
+        'font-size="12" role="img" aria-label="Accuracy and the success of an attacker against epsilon">\n'
+        f'<rect width="{width}" height="{height}" fill="white"/>\n{body}\n</svg>\n'
     )
 
 
@@ -251,12 +286,16 @@ def read_kept(path: Path | None, data: str, seed: int) -> dict[tuple[float | str
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure all choices."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", choices=DATA)
+    parser.add_argument("data", choices=(*DATA, "chart"))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=120)
-    parser.add_argument("--svg", type=Path)
+    parser.add_argument("--page", type=Path, default=Path("docs/results/privacy.md"))
+    parser.add_argument("--svg", type=Path, default=Path("docs/assets/privacy.svg"))
     parser.add_argument("--kept", type=Path)
     given = parser.parse_args(arguments)
+    if given.data == "chart":
+        given.svg.write_text(chart(read_tables(given.page.read_text(encoding="utf-8"))), encoding="utf-8")
+        return
     found: dict[tuple[float | str, int], list[Figures]] = {choice: [] for choice in GRID}
     for seed in range(1, given.seeds + 1):
         known = read_kept(given.kept, given.data, seed)
@@ -274,8 +313,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             found[epsilon, m].append(figures)
     means = {choice: mean_figures(each, found[GLOBAL, 0]) for choice, each in found.items()}
     print(markdown([HEAD, *(row_of(*choice, one) for choice, one in means.items())]))
-    if given.svg is not None:
-        given.svg.write_text(chart(means), encoding="utf-8")
 
 
 if __name__ == "__main__":
