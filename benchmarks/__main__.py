@@ -212,7 +212,7 @@ def population(
     rows = measure_populations([size for size in (10**4, 10**5, 10**6, 10**7) if size <= largest])
     if not (as_json or quiet):
         heads = ["clients", "set-up, s", "first round, s", "arrival, s", "other rounds, s", "page, s"]
-        heads += ["checkpoint, MB", "resume, s", "peak, GB", "bytes a client"]
+        heads += ["checkpoint, MB", "checkpoint, s", "resume, s", "peak, GB", "bytes a client"]
         say_wide_table([heads, *[[plain(value) for value in asdict(row).values()] for row in rows]])
     say_json({"rows": [asdict(row) for row in rows], "exponents": exponents(rows)})
 

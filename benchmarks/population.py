@@ -30,6 +30,7 @@ class Population:
     round_s: float  # the median of the others, beside training
     page_s: float
     checkpoint_mb: float
+    checkpoint_s: float  # from the last round to the end of a run that is stopped: writing all that is needed to go on
     resume_s: float  # until the first round that is new is done
     peak_gb: float
     bytes_a_client: float  # of the peak, beside what a run of 1,000 clients takes
@@ -57,6 +58,7 @@ def measure_run(n_clients: int, folder: Path) -> dict[str, float]:
 
     begun = time.perf_counter()
     run(table_of(n_clients), folder, watch=stop_early, page=False)
+    written = time.perf_counter() - seen[-1]
     (checkpoint,) = (folder / "checkpoints").glob("*")
     size = sum(one.stat().st_size for one in checkpoint.rglob("*")) or checkpoint.stat().st_size
     resumed, before = time.perf_counter(), len(seen)
@@ -76,6 +78,7 @@ def measure_run(n_clients: int, folder: Path) -> dict[str, float]:
         "round_s": others[len(others) // 2],
         "page_s": time.perf_counter() - drawn,
         "checkpoint_mb": size / 1e6,
+        "checkpoint_s": written,
         "resume_s": seen[before] - resumed,
         "peak_bytes": peak,
     }
@@ -102,7 +105,7 @@ def exponents(rows: Sequence[Population]) -> dict[str, float]:
         return {}
     small, large = (asdict(row) for row in rows[-2:])
     times = math.log(large["n_clients"] / small["n_clients"])
-    names = ("setup_s", "arrival_s", "resume_s", "peak_gb")
+    names = ("setup_s", "arrival_s", "checkpoint_s", "resume_s", "peak_gb")
     return {name: math.log(large[name] / small[name]) / times for name in names if small[name] > 0 < large[name]}
 
 

@@ -21,6 +21,6 @@ def test_exponents_are_those_between_the_largest_sizes() -> None:
     large = replace(small, n_clients=10_000, setup_s=20.0, arrival_s=2.0, peak_gb=200.0)
 
     assert exponents([small, small, large]) == pytest.approx(
-        {"setup_s": 1.0, "arrival_s": 0.0, "resume_s": 0.0, "peak_gb": 2.0}
+        {"setup_s": 1.0, "arrival_s": 0.0, "checkpoint_s": 0.0, "resume_s": 0.0, "peak_gb": 2.0}
     )
     assert exponents([small]) == {}
