@@ -164,20 +164,29 @@ def models(run: Path) -> bytes:
     return load_run(newest_checkpoint(run)).models.tobytes()
 
 
-def test_a_comparison_loses_a_machine_is_stopped_and_goes_on_elsewhere(nodes: RayNodes, work: Path) -> None:
+def test_a_comparison_begins_here_loses_a_machine_is_stopped_and_ends_here(nodes: RayNodes, work: Path) -> None:
     environment, victim, _ = nodes.environment(), nodes.add(), nodes.add()
     runs = [work / "ray" / name for name in ("fielding-1", "global-1")]
     (work / GATE).unlink()
+    begun = start(compare_words("ray", "--jobs", "1"), work, environment)
+    wait_for_rounds(begun, 3, runs[0])
+    begun.send_signal(signal.SIGINT)
+    (work / GATE).touch()
+    assert ended(begun)[0] == 130
+    n_begun = n_lines(runs[0] / ROUNDS)
+    (work / GATE).unlink()
     with (work / "said").open("w+") as said:
-        first = start(compare_words("ray", "--on", "ray"), work, environment, errors=said)
-        wait_for_rounds(first, 3, *runs)
+        second = start(compare_words("ray", "--on", "ray"), work, environment, errors=said)
+        wait_for_rounds(second, n_begun + 2, runs[0])
+        wait_for_rounds(second, 3, runs[1])
         os.kill(victim, signal.SIGKILL)
-        wait_for(lambda: "its machine was lost" in (work / "said").read_text(), first, "notes of the loss")
-        first.send_signal(signal.SIGINT)
+        wait_for(lambda: "its machine was lost" in (work / "said").read_text(), second, "notes of the loss")
+        second.send_signal(signal.SIGINT)
         (work / GATE).touch()
 
-        code, words = ended(first)
+        code, words = ended(second)
 
+    assert n_begun < 40
     assert code == 130, words
     assert "go on with the same command" in (work / "said").read_text()
     assert min(n_lines(run / ROUNDS) for run in runs) < 40
