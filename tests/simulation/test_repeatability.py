@@ -2,11 +2,14 @@
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits  # type: ignore[import-untyped]
 
 from fielding._typing import Codes, Counts, Features, Floats, Json
+from fielding.federation.aggregation import Mean
 from fielding.records.run_folder import CONCEPTS, EVENTS, ROUNDS
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result, run
@@ -234,3 +237,25 @@ def test_features_in_a_file_of_their_own_are_not_copied(tmp_path: Path) -> None:
 
     assert sort_samples(on_disk).x is mapped
     assert sort_samples(on_disk).client_ids == small_trace().client_ids
+
+
+class Looking(Mean):
+    """Means that write down with how many threads numpy's matrix library works meanwhile."""
+
+    def combine(self, *arguments: Any) -> Any:
+        """Return the mean."""
+        found = [one["num_threads"] for one in threadpool_info() if "numpy" in one["filepath"]]
+        (Path.cwd() / "threads").write_text(str(found))
+        return super().combine(*arguments)
+
+
+def test_what_the_server_computes_does_not_depend_on_the_number_of_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = table(rounds=1, aggregation={"name": "tests.simulation.test_repeatability:Looking"})
+
+    with threadpool_limits(2, user_api="blas"):
+        run(config, tmp_path / "run", own=Own(samples=small_pool()), page=False)
+
+    assert (tmp_path / "threads").read_text() == "[1]"

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Codes, Counts, Json, Membership
+from fielding.blas_threads import ONE_BLAS_THREAD
 from fielding.client.report import DRIFT_KINDS, NO_REPORTS, ReportBatch
 from fielding.coordinator.registry import UNASSIGNED
 from fielding.engine.round import Done, Federation, hand_out, run_round, timing_record, welcome
@@ -353,7 +354,9 @@ class Runner:
         reason = "rounds" if self._last_row is None else self._stopped_by(self._last_row) or "rounds"
         n_rounds = self.federation.n_rounds if reason == "rounds" else 0
         for round_index in range(self._next_round, n_rounds):
-            row = self._record(run_round(self.federation, round_index, self._waiting))
+            with ONE_BLAS_THREAD:  # logs and models must not depend on the number of cores
+                done = run_round(self.federation, round_index, self._waiting)
+            row = self._record(done)
             self._next_round = round_index + 1
             goes_on = watch(row) is not False
             stopped_by = self._stopped_by(row)
