@@ -74,14 +74,12 @@ class ReportBudget:
 
     def note_reports(self, clients: Counts) -> None:
         """Take note of a round, and of the clients whose reports act in it."""
-        if not self._by_silence:
-            self._drifts *= 0.5 ** (1.0 / HALF_LIFE)
-            self._drifts[clients] += 1.0
+        self._drifts *= 0.5 ** (1.0 / HALF_LIFE)
+        self._drifts[clients] += 1.0
 
     def note_losses(self, clients: Counts, losses: Vector) -> None:
         """Take note of how badly some clients are served: the loss of their models on their test samples."""
-        if not self._by_silence:
-            self._losses[clients] = losses
+        self._losses[clients] = losses
 
     def note_heard(self, clients: Counts, round_index: int) -> None:
         """Take note of clients that are in touch in a round anyway, since they train."""
@@ -98,7 +96,9 @@ class ReportBudget:
             silence, draws = round_index - self._heard[clients], draws[clients]
             is_asked = _largest(silence, draws, ceil(n_asked / 2))
             left = np.flatnonzero(~is_asked)
-            score = silence[left] * (1.0 + self._drifts[clients[left]]) * self._relative_losses()[clients[left]]
+            score = silence[left].astype(np.float64)
+            if not self._by_silence:
+                score *= (1.0 + self._drifts[clients[left]]) * self._relative_losses()[clients[left]]
             is_asked[left[_largest(score, draws[left], n_asked - int(is_asked.sum()))]] = True
             clients = clients[is_asked]
         self.note_heard(clients, round_index)
