@@ -11,9 +11,11 @@ from fielding.serving.weights import (
     SHARE,
     UNIFORM,
     arrival_losses,
+    capped_losses,
     common_belief,
     heard_losses,
     likelihoods,
+    memories,
     posterior_weights,
     shared_weights,
     simplex_weights,
@@ -142,3 +144,22 @@ def test_once_losses_are_known_the_start_counts_for_nothing() -> None:
 
     np.testing.assert_allclose(found, common_belief(losses, np.ones(2)))
     assert found[0] > 0.85
+
+
+@given(arrays(np.float64, (3, 4), elements=st.floats(-9.0, 9.0)), st.integers(0, 3), st.floats(-5.0, 5.0))
+def test_what_drift_does_to_all_experts_alike_is_no_memory(gaps: np.ndarray, honest: int, drift: float) -> None:
+    found = memories(gaps, honest)
+
+    assert (found[:, honest] == 0.0).all()
+    assert (found >= 0.0).all()
+    np.testing.assert_allclose(memories(gaps + drift, honest), found, atol=1e-12)
+
+
+@given(arrays(np.float64, (3, 4), elements=st.floats(0.0, 99.0)))
+def test_a_loss_counts_as_worse_than_the_best_by_a_bounded_amount(losses: np.ndarray) -> None:
+    found = capped_losses(losses)
+
+    assert (np.ptp(found, axis=1) <= MOST_WORSE + 1e-12).all()
+    assert (found <= np.maximum(losses, -np.log(LEAST))).all()
+    near = (losses.max(axis=1) <= -np.log(LEAST)) & (np.ptp(losses, axis=1) <= MOST_WORSE)
+    np.testing.assert_array_equal(found[near], losses[near])

@@ -36,9 +36,11 @@ from fielding.serving.weights import (
     LEAST,
     Stack,
     arrival_losses,
+    capped_losses,
     common_belief,
     heard_losses,
     likelihoods,
+    memories,
     posterior_weights,
     shared_weights,
     window_weights,
@@ -65,12 +67,14 @@ class Reading:
     """What experts say of samples of some clients.
 
     ``said``: by the mixture of the window last, shape ``(n_experts + 1, n_clients, n_asked, n_classes)``, padded to the
-    client with most samples. ``mixture``: the weights of that mixture, shape ``(n_clients, n_experts)``.
+    client with most samples. ``mixture``: the weights of that mixture, shape ``(n_clients, n_experts)``; ``losses``: of
+    the same experts on the window, out of fold.
     """
 
     clients: Counts
     said: Stack
     mixture: Matrix
+    losses: Matrix
 
 
 class ServedExperts:
@@ -101,6 +105,8 @@ class ServedExperts:
         # By the stream: a weight of each expert, its log loss on the newest of them, NaN before any.
         self._posterior: Matrix = np.full((store.n_clients, self._prior.size), np.nan)
         self.losses: Matrix = np.full((store.n_clients, self._prior.size), np.nan)
+        # Sums over arrivals of how much better each expert knew the window than what came, and their number.
+        self._gaps: Matrix = np.zeros((store.n_clients, len(self.names) + 1))
         # The same losses of all clients, as far as participants told.
         self.heard: Vector = np.full(self._prior.size, np.nan)
         # Of clients whose windows have slid: the sums that the local expert keeps of what left, and their waves' width.
@@ -138,6 +144,8 @@ class ServedExperts:
             losses = arrival_losses(likely, there)
             self._posterior[reading.clients] = posterior_weights(self.weights(reading.clients), losses)
             self.losses[reading.clients] = losses
+            self._gaps[reading.clients, :-1] += capped_losses(losses[:, :-1]) - capped_losses(reading.losses)
+            self._gaps[reading.clients, -1] += 1.0
 
     def keep(self, before: Ranges, after: Ranges) -> None:
         """Let the local expert of each client take in the samples that leave its window.
@@ -240,11 +248,16 @@ class ServedExperts:
 
         Not what they keep of samples that left their windows: it comes back with the windows, round by round.
         """
-        return {"expert_weights": self._posterior, "expert_losses": self.losses, "expert_heard": self.heard}
+        return {
+            "expert_weights": self._posterior,
+            "expert_losses": self.losses,
+            "expert_gaps": self._gaps,
+            "expert_heard": self.heard,
+        }
 
     def own_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return what a client that is alone here knows by itself, and what it keeps of samples that are gone."""
-        known: dict[str, npt.NDArray[np.generic]] = {"expert_weights": self._posterior, "expert_losses": self.losses}
+        known = {name: mine for name, mine in self.arrays().items() if name != "expert_heard"}
         if 0 in self._past:
             known |= {"expert_past": self._past[0], "expert_width": np.array(self._width[0])}
         return known
@@ -261,9 +274,10 @@ class ServedExperts:
             self.heard = heard
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Give clients back what :meth:`arrays` gave."""
+        """Give clients back what :meth:`arrays` gave; what older versions did not keep starts anew."""
         for name, own in self.arrays().items():
-            own[...] = arrays[name]
+            if name in arrays:
+                own[...] = arrays[name]
 
     def _read(self, models: Models, row: Counts, clients: Counts, asked: Ranges, training: Ranges) -> Iterator[Reading]:
         """Let experts read samples of many clients at a time: of those whose windows are of about one size."""
@@ -310,9 +324,21 @@ class ServedExperts:
         likely = likelihoods(np.stack([one.held_out for one in every]), window.labels)
         prior = np.broadcast_to(self._prior[:-1], (clients.size, len(every)))
         asked_of = np.stack([one.asked for one in every])
-        weights = window_weights(likely, window.is_sample, prior)
+        weights = window_weights(self._doubted(likely, clients), window.is_sample, prior)
         mixture = np.einsum("be,ebmc->bmc", weights, asked_of, optimize=True)
-        return Reading(clients=clients, said=np.concatenate([asked_of, mixture[np.newaxis]]), mixture=weights)
+        return Reading(
+            clients=clients,
+            said=np.concatenate([asked_of, mixture[np.newaxis]]),
+            mixture=weights,
+            losses=arrival_losses(likely, window.is_sample),
+        )
+
+    def _doubted(self, likely: Stack, clients: Counts) -> Stack:
+        """Return likelihoods of windows, less for experts that knew windows better than what came so far."""
+        if LOCAL not in self.names:
+            return likely
+        gaps = self._gaps[clients, :-1] / np.maximum(self._gaps[clients, -1:], 1.0)
+        return np.asarray(likely * np.exp(-memories(gaps, self.names.index(LOCAL))).T[..., np.newaxis])
 
     def _seen(
         self, models: Models, own: int, clients: Counts, asked: Ranges, training: Ranges, *, shape: tuple[int, int]

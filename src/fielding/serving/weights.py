@@ -13,7 +13,7 @@ N_ITERATIONS = 50  # of expectation and maximisation
 SHARE = 0.2  # of a client's weights that is dealt out again at every arrival, by what all clients believe
 LEAST = 1e-6  # what a label counts as having been given at least
 HEARD = 0.5  # how far the losses of the participants of one round move what is known of all clients
-MOST_WORSE = 3.0  # by how much an expert can be worse than a client's best one in what the client tells
+MOST_WORSE = 3.0  # by how much an expert can be worse than a client's best one
 CERTAINTY = 32.0  # what a difference in the losses of all clients counts for
 MOST_DOUBT = 5.0  # how far that can put an expert behind the best one, as a logarithm
 UNIFORM = 0.02  # of what all clients believe is an equal share of all experts
@@ -100,6 +100,33 @@ def posterior_weights(weights: Matrix, losses: Matrix) -> Matrix:
     return np.asarray(moved / moved.sum(axis=1, keepdims=True))
 
 
+def capped_losses(losses: Matrix) -> Matrix:
+    """Return losses of experts, none of them worse than a client's best one by more than ``MOST_WORSE``.
+
+    Examples
+    --------
+    >>> capped_losses(np.array([[0.5, 0.7], [0.1, 99.0]])).tolist()
+    [[0.5, 0.7], [0.1, 3.1]]
+    """
+    best = np.clip(losses.min(axis=1, keepdims=True), 0.0, -np.log(LEAST))
+    return np.clip(losses, best, best + MOST_WORSE)
+
+
+def memories(gaps: Matrix, honest: int) -> Matrix:
+    """Return by how much experts seem to know windows better than they do, because models were trained on them.
+
+    ``gaps``: losses on samples that came minus losses on those in the window, out of fold, shape ``(n_clients,
+    n_experts)``. Part of a gap is drift. That of the ``honest`` expert, which learns from nothing but the client's other
+    samples, is drift alone; what others have beyond it is memory.
+
+    Examples
+    --------
+    >>> memories(np.array([[0.5, 0.25, 0.125]]), honest=1).tolist()
+    [[0.25, 0.0, 0.0]]
+    """
+    return np.maximum(gaps - gaps[:, [honest]], 0.0)
+
+
 def heard_losses(before: Vector, told: Matrix) -> Vector:
     """Return what is known of the losses of all clients after participants told theirs; NaN while nothing is.
 
@@ -114,8 +141,7 @@ def heard_losses(before: Vector, told: Matrix) -> Vector:
     told = told[np.isfinite(told).all(axis=1)]
     if not len(told):
         return before
-    best = np.clip(told.min(axis=1, keepdims=True), 0.0, -np.log(LEAST))
-    mean = np.clip(told, best, best + MOST_WORSE).mean(axis=0)
+    mean = capped_losses(told).mean(axis=0)
     return np.asarray(np.where(np.isnan(before), mean, (1.0 - HEARD) * before + HEARD * mean))
 
 
