@@ -116,8 +116,8 @@ def memories(gaps: Matrix, honest: int) -> Matrix:
     """Return by how much experts seem to know windows better than they do, because models were trained on them.
 
     ``gaps``: losses on samples that came minus losses on those in the window, out of fold, shape ``(n_clients,
-    n_experts)``. Part of a gap is drift. That of the ``honest`` expert, which learns from nothing but the client's other
-    samples, is drift alone; what others have beyond it is memory.
+    n_experts)``. Part of a gap is drift. That of the ``honest`` expert, which learns from nothing but the client's
+    other samples, is drift alone; what others have beyond it is memory.
 
     Examples
     --------
