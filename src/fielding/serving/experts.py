@@ -20,7 +20,7 @@ from fielding.serving.weights import Stack, likelihoods, simplex_weights, window
 
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0)  # of the residual expert; each client weighs them by what it left out
 PAST, LOCAL_RIDGE = 0.3, 0.3  # of the local expert: what a sample counts that left the window, beside one in it
-N_FOLDS = 5  # stretches of a window, each left out as a whole
+N_FOLDS = 20  # stretches of a window, each left out as a whole
 N_WAVES = 128  # directions in which the local expert looks at inputs
 DOUBT = 0.05  # of what the local expert says is an equal share of all classes
 MOST_SAMPLES = 350  # the newest samples of a window that experts look at
@@ -221,8 +221,8 @@ def folds_of(is_sample: Mask) -> Counts:
 
     Examples
     --------
-    >>> folds_of(np.array([[True] * 7 + [False], [True] * 2 + [False] * 6])).tolist()
-    [[0, 0, 1, 2, 2, 3, 4, 5], [0, 2, 5, 5, 5, 5, 5, 5]]
+    >>> folds_of(np.array([[True] * 40, [True] * 5 + [False] * 35]))[:, :6].tolist()
+    [[0, 0, 1, 1, 2, 2], [0, 4, 8, 12, 16, 20]]
     """
     sizes = np.maximum(is_sample.sum(axis=1), 1)[:, np.newaxis]
     return np.where(is_sample, np.arange(is_sample.shape[1]) * N_FOLDS // sizes, N_FOLDS)
