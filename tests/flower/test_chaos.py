@@ -104,7 +104,9 @@ def test_real_nodes_behind_a_network_that_loses_cuts_and_delays_requests_lose_no
     )
     with federation:
         assert federation.proxy is not None
-        federation.proxy.faults = Faults()
+        # A message takes some 20 requests, each tried again until it is answered: with a quarter of requests and
+        # answers lost and 2 s of delay, one message takes minutes.
+        federation.proxy.faults = Faults(request_lost=0.1, response_lost=0.1, cut=0.05, delay_s=0.5)
         federation.run_app(APP, config)
         wait_until(lambda: n_rounds(out) >= 2, "two rounds", within_s=1800.0)
         federation.kill_server_apps()

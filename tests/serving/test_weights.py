@@ -146,13 +146,25 @@ def test_once_losses_are_known_the_start_counts_for_nothing() -> None:
     assert found[0] > 0.85
 
 
-@given(arrays(np.float64, (3, 4), elements=st.floats(-9.0, 9.0)), st.integers(0, 3), st.floats(-5.0, 5.0))
-def test_what_drift_does_to_all_experts_alike_is_no_memory(gaps: np.ndarray, honest: int, drift: float) -> None:
-    found = memories(gaps, honest)
+LOSSES = arrays(np.float64, (3, 4), elements=st.floats(0.0, 2.0))
+
+
+@given(LOSSES, LOSSES, st.integers(0, 3), st.floats(0.0, 3.0))
+def test_what_drift_does_to_all_experts_alike_is_no_memory(
+    arrived: np.ndarray, held_out: np.ndarray, honest: int, drift: float
+) -> None:
+    found = memories(arrived, held_out, honest=honest, n_classes=10)
 
     assert (found[:, honest] == 0.0).all()
-    assert (found >= 0.0).all()
-    np.testing.assert_allclose(memories(gaps + drift, honest), found, atol=1e-12)
+    moved = memories(arrived + drift, held_out, honest=honest, n_classes=1000)
+    np.testing.assert_allclose(moved, found, atol=1e-12)
+
+
+@given(LOSSES, LOSSES)
+def test_what_nobody_could_know_tells_nothing_of_memory(arrived: np.ndarray, held_out: np.ndarray) -> None:
+    arrived[:, 0] = np.log(10)
+
+    assert not memories(arrived, held_out, honest=0, n_classes=10).any()
 
 
 @given(arrays(np.float64, (3, 4), elements=st.floats(0.0, 99.0)))

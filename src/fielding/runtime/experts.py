@@ -36,7 +36,6 @@ from fielding.serving.weights import (
     LEAST,
     Stack,
     arrival_losses,
-    capped_losses,
     common_belief,
     heard_losses,
     likelihoods,
@@ -105,8 +104,8 @@ class ServedExperts:
         # By the stream: a weight of each expert, its log loss on the newest of them, NaN before any.
         self._posterior: Matrix = np.full((store.n_clients, self._prior.size), np.nan)
         self.losses: Matrix = np.full((store.n_clients, self._prior.size), np.nan)
-        # Sums over arrivals of how much better each expert knew the window than what came, and their number.
-        self._gaps: Matrix = np.zeros((store.n_clients, len(self.names) + 1))
+        # Sums over arrivals of what the memory of models made of each expert's word about windows, and their number.
+        self._memories: Matrix = np.zeros((store.n_clients, len(self.names) + 1))
         # The same losses of all clients, as far as participants told.
         self.heard: Vector = np.full(self._prior.size, np.nan)
         # Of clients whose windows have slid: the sums that the local expert keeps of what left, and their waves' width.
@@ -144,8 +143,14 @@ class ServedExperts:
             losses = arrival_losses(likely, there)
             self._posterior[reading.clients] = posterior_weights(self.weights(reading.clients), losses)
             self.losses[reading.clients] = losses
-            self._gaps[reading.clients, :-1] += capped_losses(losses[:, :-1]) - capped_losses(reading.losses)
-            self._gaps[reading.clients, -1] += 1.0
+            if LOCAL in self.names:
+                self._memories[reading.clients, :-1] += memories(
+                    losses[:, :-1],
+                    reading.losses,
+                    honest=self.names.index(LOCAL),
+                    n_classes=self._store.n_classes,
+                )
+                self._memories[reading.clients, -1] += 1.0
 
     def keep(self, before: Ranges, after: Ranges) -> None:
         """Let the local expert of each client take in the samples that leave its window.
@@ -251,7 +256,7 @@ class ServedExperts:
         return {
             "expert_weights": self._posterior,
             "expert_losses": self.losses,
-            "expert_gaps": self._gaps,
+            "expert_memories": self._memories,
             "expert_heard": self.heard,
         }
 
@@ -335,10 +340,8 @@ class ServedExperts:
 
     def _doubted(self, likely: Stack, clients: Counts) -> Stack:
         """Return likelihoods of windows, less for experts that knew windows better than what came so far."""
-        if LOCAL not in self.names:
-            return likely
-        gaps = self._gaps[clients, :-1] / np.maximum(self._gaps[clients, -1:], 1.0)
-        return np.asarray(likely * np.exp(-memories(gaps, self.names.index(LOCAL))).T[..., np.newaxis])
+        known = self._memories[clients, :-1] / np.maximum(self._memories[clients, -1:], 1.0)
+        return np.asarray(likely * np.exp(-np.maximum(known, 0.0)).T[..., np.newaxis])
 
     def _seen(
         self, models: Models, own: int, clients: Counts, asked: Ranges, training: Ranges, *, shape: tuple[int, int]

@@ -112,19 +112,21 @@ def capped_losses(losses: Matrix) -> Matrix:
     return np.clip(losses, best, best + MOST_WORSE)
 
 
-def memories(gaps: Matrix, honest: int) -> Matrix:
-    """Return by how much experts seem to know windows better than they do, because models were trained on them.
+def memories(arrived: Matrix, held_out: Matrix, *, honest: int, n_classes: int) -> Matrix:
+    """Return by how much more than the honest expert others knew windows better than what came.
 
-    ``gaps``: losses on samples that came minus losses on those in the window, out of fold, shape ``(n_clients,
-    n_experts)``. Part of a gap is drift. That of the ``honest`` expert, which learns from nothing but the client's
-    other samples, is drift alone; what others have beyond it is memory.
+    Models were trained on windows, so they know them better than their labels left out would tell. ``arrived``: losses
+    on samples that came, ``held_out``: on those in the window, out of fold, both of shape ``(n_clients, n_experts)``.
+    Part of the difference is drift: as much as that of the ``honest`` expert, which learns from nothing but the
+    client's other samples. Where that one knew no more of what came than a guess, all is drift, and nothing is found.
 
     Examples
     --------
-    >>> memories(np.array([[0.5, 0.25, 0.125]]), honest=1).tolist()
-    [[0.25, 0.0, 0.0]]
+    >>> memories(np.array([[1.0, 0.75], [3.0, 3.0]]), np.full((2, 2), 0.5), honest=1, n_classes=10).tolist()
+    [[0.25, 0.0], [0.0, 0.0]]
     """
-    return np.maximum(gaps - gaps[:, [honest]], 0.0)
+    gaps = capped_losses(arrived) - capped_losses(held_out)
+    return np.where(arrived[:, [honest]] < np.log(n_classes), gaps - gaps[:, [honest]], 0.0)
 
 
 def heard_losses(before: Vector, told: Matrix) -> Vector:
