@@ -1,4 +1,4 @@
-"""What is run: twelve rivals, ``auto``, and ``auto`` with one part switched off at a time."""
+"""What is run: thirteen rivals, ``auto``, and ``auto`` with one part switched off at a time."""
 
 from collections.abc import Iterable, Sequence
 
@@ -23,12 +23,20 @@ RIVALS: dict[str, Table] = {
     "flash": {"method": {"name": "flash"}},
     "fedavgm": {"method": {"name": "global"}, "aggregation": {"name": "fedavgm", "beta": 0.7}},
     "wiener": {"method": {"name": "global"}, "aggregation": {"name": "wiener"}},
+    "averaged": {  # one model under wiener, whose average over rounds serves clients, as in auto
+        "method": {"name": "fielding"},
+        "coordinator": {"representation": "label", "k_max": 1},
+        "aggregation": {"name": "wiener", "shared_body": True, "clip": 0.0},
+    },
     "paper": _PAPER,
     "paper, flash": {**_PAPER, "aggregation": {"name": "flash"}},
     "ifca": {"method": {"name": "ifca", "reassess": "drifted", "k": 4}},
     "flexcfl": {"method": {"name": "flexcfl", "k": 5}},
     "local": {"method": {"name": "local"}},
-    "knn-per": {"method": {"name": "global"}, "serving": {"experts": [f"{_PERSONAL}:neighbours"]}},
+    "knn-per": {
+        "method": {"name": "global"},
+        "serving": {"experts": ["corrected", "residual", "local", f"{_PERSONAL}:neighbours"]},
+    },
     "ditto": {"method": {"name": f"{_PERSONAL}:Ditto"}},
     "fedrod": {
         "method": {"name": "global"},

@@ -160,6 +160,12 @@ def test_what_drift_does_to_all_experts_alike_is_no_memory(
     np.testing.assert_allclose(moved, found, atol=1e-12)
 
 
+def test_what_is_said_of_padding_means_nothing_not_even_where_it_is_no_number() -> None:
+    likely = np.array([[[0.5, np.nan]], [[0.25, -1.0]]])
+
+    np.testing.assert_allclose(arrival_losses(likely, np.array([[True, False]])), [-np.log([0.5, 0.25])])
+
+
 @given(LOSSES, LOSSES)
 def test_what_nobody_could_know_tells_nothing_of_memory(arrived: np.ndarray, held_out: np.ndarray) -> None:
     arrived[:, 0] = np.log(10)

@@ -116,13 +116,13 @@ class ServedExperts:
         """Return what experts cost clients with windows of such sizes, in samples put through a model.
 
         The window goes through the model once; kernels and their decomposition count as many passes as they take
-        multiplications.
+        multiplications. An empty window costs nothing: experts are not asked.
         """
         n, n_numbers = np.minimum(sizes, MOST_SAMPLES), self._compute.layout.parameter_size
-        work = n * n * (self._n_features + 9 * n) if "residual" in self.names else n * n * self._n_features
+        work = n * n * (self._n_features + 9 * n) if RESIDUAL in self.names else np.zeros_like(n)
         if LOCAL in self.names:  # projections, products of waves, equations of which each sample is one, folds
             work = work + N_WAVES * (n * (self._n_inputs + 8 * N_WAVES) + 2 * n * n // N_FOLDS + 3 * N_WAVES**2)
-        return np.asarray(n + -(-work // n_numbers))
+        return np.where(n > 0, n + -(-work // n_numbers), 0)
 
     def count_numbers(self, n_models: int) -> tuple[int, int]:
         """Return how many numbers travel with a model to a client, and back: heads with their label mixes, losses."""
@@ -144,13 +144,14 @@ class ServedExperts:
             self._posterior[reading.clients] = posterior_weights(self.weights(reading.clients), losses)
             self.losses[reading.clients] = losses
             if LOCAL in self.names:
-                self._memories[reading.clients, :-1] += memories(
+                knows = training.sizes[reading.clients] > 1  # of a single sample, it says what models say
+                found = memories(
                     losses[:, :-1],
                     reading.losses,
                     honest=self.names.index(LOCAL),
                     n_classes=self._store.n_classes,
                 )
-                self._memories[reading.clients, -1] += 1.0
+                self._memories[reading.clients[knows]] += np.hstack([found, np.ones((len(found), 1))])[knows]
 
     def keep(self, before: Ranges, after: Ranges) -> None:
         """Let the local expert of each client take in the samples that leave its window.

@@ -69,7 +69,7 @@ def arrival_losses(likely: Stack, is_sample: Mask) -> Matrix:
 
     ``likely``: as :func:`likelihoods` gives it; ``is_sample``: False for padding; each client has one sample at least.
     """
-    logs = -np.log(np.maximum(likely, LEAST)) * is_sample
+    logs = np.where(is_sample, -np.log(np.maximum(likely, LEAST)), 0.0)
     return np.asarray((logs.sum(axis=2) / is_sample.sum(axis=1)).T)
 
 
