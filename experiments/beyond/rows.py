@@ -11,6 +11,9 @@ from fielding.runtime.experts import expert_names
 
 CHOOSING, SCORING, TRYING = (1,), (4, 5, 6, 7, 8), (11,)
 """Seeds by which the best rivals are chosen, by which they and ``auto`` are scored, and by which parts are tried."""
+OTHER_BLOCKS = (4, 5, 9, 10, 14)
+"""Seeds for scoring on natural traces, where a seed tests the fold of its remainder by 5: not those of 1 and 11 to 13,
+by which rivals were chosen and ``auto`` was made."""
 N_FEW = 3  # seeds for scoring of what takes minutes a run
 AUTO, GLOBAL = "auto", "global"
 _PAPER: Table = {
@@ -93,7 +96,8 @@ def config_of(scenario: Scenario, row: str, seed: int) -> Config:
 
 def scoring_seeds(scenario: Scenario) -> tuple[int, ...]:
     """Return the seeds that a scenario is scored on."""
-    return SCORING[:N_FEW] if scenario.takes_long else SCORING
+    seeds = OTHER_BLOCKS if scenario.trace.get("fold") == "seed" else SCORING
+    return seeds[:N_FEW] if scenario.takes_long else seeds
 
 
 def runs(scenarios: Iterable[Scenario], rows: Sequence[str], seeds: Sequence[int]) -> dict[str, Config]:
