@@ -443,7 +443,7 @@ def test_the_best_rivals_are_chosen_scored_and_told_from_what_is_stored(
     chosen = read_choice(tmp_path / "chosen.json")
 
     assert "tiny: ifca (window), local (next)" in told
-    assert [len(names) for names in asked] == [12, 5 * 5]
+    assert [len(names) for names in asked] == [13, 5 * 5]
     assert asked[1][:5] == ["tiny/auto-4", "tiny/global-4", "tiny/flash-4", "tiny/ifca-4", "tiny/local-4"]
     assert "| ifca | **90.0** / 40.0 |" in told
     assert isinstance(chosen["tiny"], dict)

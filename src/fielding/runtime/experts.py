@@ -269,13 +269,19 @@ class ServedExperts:
         return known
 
     def know(self, heard: Vector, own: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Let a client know what it heard, and by itself; what does not fit its experts counts as nothing."""
+        """Let a client know what it heard, and by itself; what does not fit its experts counts as nothing.
+
+        What it keeps of samples that are gone stays when the list of classes has grown.
+        """
         for name, mine in self.own_arrays().items():
             if name in own and own[name].shape == mine.shape:
                 mine[...] = own[name]
         n_waves, past, width = 2 * N_WAVES, own.get("expert_past"), own.get("expert_width")
-        if past is not None and width is not None and past.shape == (n_waves, n_waves + self._store.n_classes):
-            self._past[0], self._width[0] = past.astype(np.float32), float(width)
+        n_columns = n_waves + self._store.n_classes
+        if past is not None and width is not None and past.shape[0] == n_waves < past.shape[1] <= n_columns:
+            # Of classes that are new since then nothing is kept.
+            self._past[0] = np.pad(past.astype(np.float32), ((0, 0), (0, n_columns - past.shape[1])))
+            self._width[0] = float(width)
         if heard.shape == self.heard.shape:
             self.heard = heard
 
