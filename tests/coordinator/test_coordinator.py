@@ -6,6 +6,7 @@ import pytest
 from fielding.client.report import ClientReport, ReportBatch
 from fielding.coordinator import Coordinator, Decision, Policy, trigger_named
 from fielding.coordinator.coordinator import MOST_REPORTS, inherit_ids
+from fielding.coordinator.snapshot import restore_coordinator, snapshot
 from fielding.errors import OptionError, ReportError
 
 TWO_GROUPS = {"ann": [0.9, 0.1], "bob": [0.8, 0.2], "cid": [0.1, 0.9], "dan": [0.2, 0.8]}
@@ -183,6 +184,16 @@ def test_a_flood_of_unknown_ids_ends_at_the_most_clients_and_known_ones_are_hear
     coordinator.decide()
     assert len(coordinator.registry) == 50
     coordinator.receive(ClientReport(client_id=49, representation=np.array([1.0, 0.0])))
+
+
+def test_how_many_clients_are_let_in_stays_after_a_restart_with_those_who_wait() -> None:
+    coordinator = Coordinator(Policy(), most_clients=2)
+    coordinator.receive(ClientReport(client_id="ann", representation=np.array([1.0, 0.0])))
+    restarted = restore_coordinator(snapshot(coordinator))
+
+    restarted.receive(ClientReport(client_id="bob", representation=np.array([0.0, 1.0])))
+    with pytest.raises(ReportError, match="client 'cid' is new, and there are 2 already"):
+        restarted.receive(ClientReport(client_id="cid", representation=np.array([0.0, 1.0])))
 
 
 def test_update_refuses_to_overtake_received_reports() -> None:

@@ -135,6 +135,15 @@ def test_a_whole_file_that_describes_nonsense_is_refused(tmp_path: Path, header:
         read_contents(tmp_path / "c.ckpt")
 
 
+def test_a_header_of_brackets_in_brackets_is_refused(tmp_path: Path) -> None:
+    text = b"[" * 200_000
+    body = struct.pack("<8sIQ", b"FIELDING", 1, len(text)) + text
+    (tmp_path / "c.ckpt").write_bytes(body + blake2b(body, digest_size=32).digest())
+
+    with pytest.raises(CheckpointError, match="nested too deeply"):
+        read_contents(tmp_path / "c.ckpt")
+
+
 def test_a_newer_format_is_told_apart_from_damage(tmp_path: Path) -> None:
     write_contents(example(), tmp_path / "c.ckpt")
     whole = (tmp_path / "c.ckpt").read_bytes()

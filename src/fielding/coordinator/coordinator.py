@@ -136,7 +136,7 @@ class Coordinator:
         self.inbox: dict[ClientId, Floats] = {}
         self.inbox_counts: dict[ClientId, int] = {}
         self._n_received: dict[ClientId, int] = {}  # since the last decision
-        self._newcomers: set[ClientId] = set()
+        self.newcomers: set[ClientId] = set()
 
     # ---- what users ask ----------------------------------------------------------------------------------------
 
@@ -163,12 +163,12 @@ class Coordinator:
         check_same_type(next(iter(self.inbox), client_id), client_id)
         n_samples = checked_count(report.n_samples)
         if client_id not in self.inbox and client_id not in self.registry:
-            if len(self.registry) + len(self._newcomers) >= self.most_clients:
+            if len(self.registry) + len(self.newcomers) >= self.most_clients:
                 raise ReportError(
                     f"client {echo(client_id)} is new, and there are {self.most_clients} already; if it is one of "
                     "yours, give the coordinator a larger most_clients"
                 )
-            self._newcomers.add(client_id)
+            self.newcomers.add(client_id)
         self._n_received[client_id] = n_received + 1
         self.registry.fix_width(batch.representations.shape[1])
         self.inbox[client_id] = batch.representations[0].astype(np.float32)
@@ -186,7 +186,7 @@ class Coordinator:
         with self._all_or_nothing(ids):
             decision = self._act(ReportBatch(client_ids=ids, representations=rows, n_samples=counts), number)
             self.inbox, self.inbox_counts = {}, {}
-        self._n_received, self._newcomers = {}, set()
+        self._n_received, self.newcomers = {}, set()
         return decision
 
     def update(self, batch: ReportBatch, step: int | None = None) -> Decision:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from fielding._typing import ClientId, Floats, Json
 from fielding.client.report import checked_id
 from fielding.coordinator.assignment import Clusters
-from fielding.coordinator.coordinator import Coordinator, checked_count
+from fielding.coordinator.coordinator import MOST_CLIENTS, Coordinator, checked_count
 from fielding.coordinator.movement import TriggerMemory
 from fielding.coordinator.policy import policy_from, policy_record
 from fielding.coordinator.registry import Registry
@@ -32,6 +32,7 @@ def snapshot(coordinator: Coordinator) -> Snapshot:
     registry, clusters = coordinator.registry, coordinator.clusters
     values: dict[str, Json] = {
         "policy": policy_record(coordinator.policy),
+        "most_clients": coordinator.most_clients,
         "label_widths": list(registry.label_widths),
         "memory": asdict(coordinator.memory),
         "n_events": coordinator.n_events,
@@ -67,7 +68,8 @@ def _read(values: Mapping[str, Json], arrays: Arrays) -> Coordinator:
     policy, memory = values["policy"], values["memory"]
     if not isinstance(policy, dict) or not isinstance(memory, dict):
         raise CheckpointError("the checkpoint holds no policy")
-    coordinator = Coordinator(policy_from(policy))
+    # Earlier versions did not keep how many clients are let in.
+    coordinator = Coordinator(policy_from(policy), most_clients=int(str(values.get("most_clients", MOST_CLIENTS))))
     coordinator.registry = Registry.from_columns(
         _unpacked_ids(arrays), widths=_whole(values["label_widths"]), columns=arrays
     )
@@ -76,6 +78,8 @@ def _read(values: Mapping[str, Json], arrays: Arrays) -> Coordinator:
     for received in _listed(values["inbox"]):
         client_id, row, n_samples = _received(_listed(received))
         coordinator.inbox[client_id], coordinator.inbox_counts[client_id] = row, n_samples
+        if client_id not in coordinator.registry:
+            coordinator.newcomers.add(client_id)
     if values["cluster_ids"] is not None:
         coordinator.clusters = Clusters(
             ids=tuple(_whole(values["cluster_ids"])),

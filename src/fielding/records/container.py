@@ -22,6 +22,7 @@ import numpy.typing as npt
 from fielding._typing import Json
 from fielding.atomic import check_no_pipe, replaced_file
 from fielding.errors import CheckpointError, DamagedCheckpointError, InputError, echo
+from fielding.json_text import parse_json
 
 MAGIC = b"FIELDING"
 FORMAT_VERSION = 1
@@ -140,7 +141,7 @@ def _read_header(file: BinaryIO, path: Path) -> tuple[dict[str, Any], int]:
     file.seek(0)
     length = _read_head(file, path)
     try:
-        header = json.loads(file.read(length))
+        header = parse_json(file.read(length))
         return dict(header), _HEAD.size + length
     except (ValueError, TypeError, OverflowError, MemoryError) as error:
         raise CheckpointError(f"{path} describes no checkpoint ({error!r})") from error

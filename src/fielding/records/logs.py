@@ -18,6 +18,7 @@ from fielding._typing import ClientId, Codes, Json, Membership
 from fielding.atomic import check_no_pipe, replaced_file
 from fielding.coordinator.registry import UNASSIGNED
 from fielding.errors import CheckpointError, InputError, OutputError
+from fielding.json_text import parse_json
 
 
 def changes(
@@ -155,6 +156,7 @@ class Logs:
         """Return the digest of the first bytes of a log, or raise if it has not so many."""
         digest, left = _new_digest(), size
         try:
+            check_no_pipe(path)
             with path.open("rb") as file:
                 while left and (piece := file.read(min(left, 1 << 20))):
                     digest.update(piece)
@@ -176,6 +178,6 @@ def read_lines(path: Path) -> Iterator[dict[str, Json]]:
         with path.open(encoding="utf-8") as file:
             for line in file:
                 if line.endswith("\n"):
-                    yield json.loads(line)
+                    yield parse_json(line)
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {path}: {error}") from error

@@ -10,6 +10,7 @@ import numpy as np
 from fielding._typing import Json
 from fielding.atomic import check_no_pipe, replaced_file
 from fielding.errors import FileFormatError, InputError, echo
+from fielding.json_text import parse_json
 from fielding.traces.reports import ReportStream
 
 _SIZE = 16
@@ -45,7 +46,7 @@ def read_json(path: Path) -> dict[str, Json]:
     """Return a record that :func:`write_json` wrote; nothing if there is none, or it is damaged."""
     try:
         check_no_pipe(path)
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -66,7 +67,7 @@ def check_manifest(
     """
     try:
         check_no_pipe(path)
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read ({error}); name another folder") from error
     before, now = part(stored) if isinstance(stored, dict) else {}, part(manifest)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from fielding._typing import Json, Models
 from fielding.atomic import replaced_file
 from fielding.errors import CheckpointError, FileFormatError, InputError
+from fielding.json_text import parse_json
 from fielding.records.run_checkpoint import load_run
 from fielding.records.run_folder import newest_checkpoint
 from fielding.training.label_mix import LABEL_MIX
@@ -91,7 +92,7 @@ def _read_tensors(path: Path, layout: Layout) -> Models:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             mix = (file.metadata() or {}).get(LABEL_MIX)
         if mix is not None:
-            tensors[LABEL_MIX] = np.array(json.loads(mix), dtype=np.float32)
+            tensors[LABEL_MIX] = np.array(parse_json(mix), dtype=np.float32)
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
     except (SafetensorError, KeyError, ValueError, TypeError) as error:

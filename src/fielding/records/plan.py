@@ -1,7 +1,6 @@
 """What a comparison is made of, written down in its folder before anything runs, and why runs of it failed."""
 
 import contextlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 from fielding._typing import Json
 from fielding.atomic import check_no_pipe, make_private
 from fielding.errors import InputError, OutputError, echo, unknown_name
+from fielding.json_text import parse_json
 from fielding.records.manifest import write_json
 
 PLAN, FAILURE = "compare.json", "failure.json"
@@ -65,7 +65,7 @@ def read_plan(folder: Path) -> Plan | None:
     path = folder / PLAN
     try:
         check_no_pipe(path)
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = parse_json(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
@@ -127,7 +127,7 @@ def read_failure(folder: Path) -> str | None:
     """Return why the run of a folder failed, in a line; None if it did not."""
     try:
         check_no_pipe(folder / FAILURE)
-        record = json.loads((folder / FAILURE).read_text(encoding="utf-8"))
+        record = parse_json((folder / FAILURE).read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError):

@@ -19,6 +19,7 @@ import numpy as np
 from fielding._typing import ClientId, Json, Models
 from fielding.atomic import replaced_file
 from fielding.errors import InputError, OutputError, echo
+from fielding.json_text import parse_json
 from fielding.records.model_file import SUFFIX, read_model, write_model
 from fielding.training.layout import Layout
 
@@ -207,7 +208,7 @@ def _lines(path: Path) -> list[dict[str, Json]]:
     found: list[dict[str, Json]] = []
     for text in texts:
         with contextlib.suppress(ValueError):  # a line that a crash cut short
-            record = json.loads(text)
+            record = parse_json(text)
             if isinstance(record, dict):
                 found.append(record)
     return found

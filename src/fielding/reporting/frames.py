@@ -1,6 +1,5 @@
 """Logs of runs as tidy DataFrames of pandas, one row per round, per client and evaluation, per event, or per run."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from fielding._extras import require
 from fielding._typing import Json
 from fielding.errors import unknown_name
+from fielding.json_text import parse_json
 from fielding.records.run_folder import CLIENTS, EVENTS, ROUNDS
 from fielding.reporting.numbers.groups import gather_runs
 from fielding.reporting.numbers.run_record import RunRecord, flatten
@@ -39,7 +39,7 @@ def log_lines(path: Path) -> Iterator[dict[str, Json]]:
     with path.open(encoding="utf-8") as file:
         for line in file:
             if line.endswith("\n"):
-                yield json.loads(line)
+                yield parse_json(line)
 
 
 def _round_rows(run: RunRecord) -> Iterator[Row]:

@@ -1,6 +1,5 @@
 """Trackers beside a run: told of every round once, and never a reason to stop it."""
 
-import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from fielding._typing import Json
 from fielding.engine.runner import Watch
+from fielding.json_text import parse_json
 from fielding.records.logs import read_lines
 from fielding.records.run_folder import ROUNDS, SUMMARY
 from fielding.simulation.experiment import Watching
@@ -105,7 +105,7 @@ class _Feed:
             if self._next is None or self._has_failed:
                 self._begin(before=None)
             path = self._folder / SUMMARY
-            summary = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+            summary = parse_json(path.read_text(encoding="utf-8")) if path.exists() else None
             if not isinstance(summary, dict) or summary.get("n_rounds") != self._next:
                 summary = None  # or that of an earlier part of the run
             self._tracker.end("stopped" if summary is None else "complete", figures_of(summary or {}, SUMMARY_PREFIX))

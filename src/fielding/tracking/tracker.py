@@ -1,6 +1,5 @@
 """What a tracker is told of a run: its config, the numbers of every round by name, and how it ended."""
 
-import json
 import math
 import re
 import tomllib
@@ -11,6 +10,7 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from fielding._typing import Json
 from fielding.errors import InputError
+from fielding.json_text import parse_json
 from fielding.records.manifest import write_json
 from fielding.records.run_folder import CONFIG
 
@@ -131,7 +131,7 @@ def remember_place(folder: Path, tracker: str, target: str, *, place: str) -> No
 def _places(folder: Path) -> dict[str, dict[str, str]]:
     """Return what is written down; nothing if it cannot be read, for then the run gets a new place."""
     try:
-        stored = json.loads((folder / NAME).read_text(encoding="utf-8"))
+        stored = parse_json((folder / NAME).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     items = stored.items() if isinstance(stored, dict) else ()

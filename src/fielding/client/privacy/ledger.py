@@ -18,6 +18,7 @@ from fielding.atomic import sync_folder
 from fielding.client.privacy.accountant import divergences, epsilon_of_divergences
 from fielding.client.privacy.rule import REPORT, read_fraction
 from fielding.errors import FileFormatError, OptionError, OutputError
+from fielding.json_text import parse_json
 
 LEDGER = "privacy.jsonl"
 """Name of the file, in the folder of a run and in that of a device."""
@@ -157,7 +158,7 @@ def read_ledger(path: Path) -> LedgerFile:
 def _parse(line: str) -> Spending | dict[str, Json] | None:
     """Return what a line says: a spending or a rule; None if it is cut short."""
     try:
-        record = json.loads(line)
+        record = parse_json(line)
         if "rule" in record:
             rule = dict(record["rule"])
             epsilon = rule["epsilon"] if isinstance(rule["epsilon"], (int, float)) else read_fraction(rule["epsilon"])

@@ -1,6 +1,5 @@
 """A run as its folder tells it, be it finished, running, stopped or damaged: what is missing is told, never raised."""
 
-import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from fielding.distance import Kind
 from fielding.errors import CheckpointError, FieldingError, InputError
 from fielding.federation.evaluation import TREATMENTS
 from fielding.federation.ledger import Ledger
+from fielding.json_text import parse_json
 from fielding.records.changes import Change, changes_in
 from fielding.records.lock import is_locked
 from fielding.records.manifest import read_json
@@ -300,7 +300,7 @@ class LogReader:
                     log.offset += len(line)
                     log.end = line[-_COMPARED_BYTES:]
                     try:
-                        row = json.loads(line)
+                        row = parse_json(line)
                         if not isinstance(row, dict):
                             raise ValueError
                         log.rows.append(parse(row))
@@ -329,7 +329,7 @@ def last_line(path: Path, block: int = 1 << 16) -> Row | None:
                 position = file.seek(position - step)
                 tail = file.read(step) + tail
         lines = tail[: tail.rfind(b"\n") + 1].splitlines()
-        line = json.loads(lines[-1]) if lines else None
+        line = parse_json(lines[-1]) if lines else None
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {path}: {error}") from error
     return line if isinstance(line, dict) else None
@@ -524,7 +524,7 @@ def read_run(folder: Path, reader: LogReader | None = None) -> RunRecord:
 def _read_manifest(folder: Path) -> Row:
     try:
         check_no_pipe(folder / MANIFEST)
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest = parse_json((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{folder} is not the folder of a run: cannot read {MANIFEST}: {error}") from error
     if not isinstance(manifest, dict) or not isinstance(manifest.get("config"), dict):
