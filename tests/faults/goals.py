@@ -99,12 +99,12 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
-def tested(words: str, *files: str) -> Callable[[], tuple[str, bool]]:
-    """Return a measure that is a file of tests, with the words for what it tries."""
+def tested(words: str, *files: str, is_all: bool = True) -> Callable[[], tuple[str, bool]]:
+    """Return a measure that is a file of tests, with the words for what it tries, and whether that is all."""
 
     def measure() -> tuple[str, bool]:
         is_met = pass_tests(*files)
-        return words if is_met else f"tests fail: {' '.join(files)}", is_met
+        return words if is_met else f"tests fail: {' '.join(files)}", is_met and is_all
 
     return measure
 
@@ -230,7 +230,8 @@ GOALS = (
     ),
     Goal(
         number="R13",
-        what="10,000 reports of one client, 100,000 of unknown ones: all others heard, at most 20 MB",
+        what="10,000 reports of one client, 100,000 of unknown ones at a coordinator for 1,000 (`most_clients`): all "
+        "others heard, at most 20 MB",
         where="`faults/flood.py`, `faults/test_flood.py`",
         measure=flood,
     ),
@@ -253,7 +254,12 @@ GOALS = (
         what="200 rounds with 25 % of requests and of answers lost, 10 % cut, doubled, 0 to 2 s late, 30 % crashes, "
         "20 restarts: every update counts once, clusters and accuracy as in calm, no exchange beyond its deadline",
         where="`flower/test_chaos.py`",
-        measure=tested("3 seeds, all of it", "tests/flower/test_chaos.py"),
+        measure=tested(
+            "seeds 1 to 3, all of it, once clients told of themselves; three real nodes behind a proxy that loses "
+            "10 % of HTTP requests and 10 % of answers (a message takes some 20), cuts 5 %, killed once: 5 of 5 rounds",
+            "tests/flower/test_chaos.py",
+            is_all=False,
+        ),
     ),
     Goal(
         number="R17",

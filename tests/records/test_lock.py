@@ -9,6 +9,7 @@ import pytest
 from fielding.errors import InputError, OutputError
 from fielding.records import lock
 from fielding.records.lock import is_locked, lock_folder
+from tests.records.pipes import needs_pipes, no_waiting, put_pipe
 
 pytest.importorskip("fcntl", reason="this system has no file locks")
 
@@ -52,3 +53,14 @@ def test_a_file_system_without_locks_is_told_and_not_taken_for_another_writer(
     with pytest.raises(OutputError, match=r"cannot lock .*: No locks available; its file system has no locks, name"):
         lock_folder(tmp_path / "run")
     assert not is_locked(tmp_path / "run")
+
+
+@needs_pipes
+def test_a_pipe_in_place_of_the_lock_is_told_and_not_waited_for(tmp_path: Path) -> None:
+    put_pipe(tmp_path / ".lock")
+
+    with no_waiting():
+        assert not is_locked(tmp_path)
+        with pytest.raises(OutputError, match=r"cannot write into .*\.lock: it is no file"):
+            lock_folder(tmp_path)
+    assert (tmp_path / ".lock").is_fifo()

@@ -7,6 +7,7 @@ import pytest
 from fielding._typing import Json
 from fielding.errors import CheckpointError, InputError, OutputError
 from fielding.records.logs import DIGESTS, Logs, read_lines
+from tests.records.pipes import needs_pipes, no_waiting, put_pipe
 
 
 @pytest.fixture
@@ -119,6 +120,21 @@ def test_a_log_that_is_gone_is_told(logs: Logs, tmp_path: Path) -> None:
 
     with pytest.raises(CheckpointError, match=r"b\.jsonl is gone"):
         logs.cut({"a.jsonl": 0, "b.jsonl": 0})
+
+
+@needs_pipes
+@pytest.mark.parametrize("size", [0, 10])
+def test_a_pipe_in_place_of_a_log_is_told_and_nothing_is_cut(logs: Logs, tmp_path: Path, size: int) -> None:
+    logs.append("a.jsonl", {"at": 1})
+    logs.close()
+    put_pipe(tmp_path / "b.jsonl")
+
+    with (
+        no_waiting(),
+        pytest.raises(CheckpointError, match=r"cannot read .*b\.jsonl: it is no file; nothing was changed"),
+    ):
+        logs.cut({"a.jsonl": 0, "b.jsonl": size})
+    assert (tmp_path / "a.jsonl").stat().st_size == 10
 
 
 def test_a_last_line_that_was_cut_short_is_left_out(tmp_path: Path) -> None:

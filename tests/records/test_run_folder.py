@@ -26,6 +26,7 @@ from fielding.records.run_folder import (
     newest_checkpoint,
     read_run_reports,
 )
+from tests.records.pipes import needs_pipes, no_waiting, put_pipe
 from tests.records.test_run_checkpoint import checkpoint
 
 MANIFEST: dict[str, Json] = {"fielding": "1", "machine": {}, "seed": 1}
@@ -242,6 +243,40 @@ def test_a_checkpoint_of_a_newer_format_is_told_and_nothing_is_touched(folder: R
 
     assert everything(folder) == before
     again.close()
+
+
+@needs_pipes
+@pytest.mark.parametrize("n_committed", [0, 3])
+@pytest.mark.parametrize("name", ["config.toml", *LOGS, "reports/00000000.npz", "reports/00000003.npz"])
+def test_a_pipe_among_the_files_is_told_and_nothing_is_touched(folder: RunFolder, name: str, n_committed: int) -> None:
+    folder.begin("seed = 1\n")
+    do_rounds(folder, 0, n_committed)
+    do_rounds(folder, n_committed, 4, commit=False)
+    again = reopened(folder)
+    (folder.path / ".config.toml.77.tmp").write_bytes(b"half")
+    put_pipe(folder.path / name)
+    before = everything(folder)
+
+    with (
+        no_waiting(),
+        pytest.raises(OutputError, match=rf"cannot change .*{name}: it is no file; what was committed is"),
+    ):
+        again.resume("seed = 1\n")
+
+    assert everything(folder) == before
+    assert (folder.path / name).is_fifo()
+    again.close()
+
+
+@needs_pipes
+@pytest.mark.parametrize("name", [REPORT_FILES, "reports/00000001.npz", "reports/00000009.npz"])
+def test_a_pipe_among_the_reports_is_told_and_not_waited_for(folder: RunFolder, name: str) -> None:
+    folder.begin("")
+    do_rounds(folder, 0, 3)
+    put_pipe(folder.path / name)
+
+    with no_waiting(), pytest.raises(InputError, match=rf"cannot read .*{name}: .*it is no file"):
+        read_run_reports(folder.path)
 
 
 def test_if_no_checkpoint_is_whole_nothing_is_touched(folder: RunFolder) -> None:

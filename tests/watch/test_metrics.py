@@ -1,26 +1,42 @@
 """Figures for Prometheus: their format by a strict parser, their names in docs and dashboard, and the server."""
 
+import contextlib
 import json
 import os
 import re
+import select
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import threading
+import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fielding._typing import Json
 from fielding.errors import OptionError
-from fielding.watch.metrics import CONTENT_TYPE, METRICS, exposition, serve_metrics
+from fielding.watch.connections import REQUEST_S
+from fielding.watch.metrics import (
+    CONTENT_TYPE,
+    METRICS,
+    MOST_CONNECTIONS,
+    exposition,
+    metrics_server,
+    serve_metrics,
+)
 from tests.cli.invoke import CODE
 from tests.reporting.run_folders import round_rows, run_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 LABEL = r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\\\|\\"|\\n)*)"'
+HALF = b"GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\n"
 SAMPLE = re.compile(rf"({NAME})\{{({LABEL}(?:,{LABEL})*)\}} ([0-9eE.+-]+|NaN|[+-]Inf)")
 Found = dict[str, dict[tuple[tuple[str, str], ...], float]]
 
@@ -151,3 +167,85 @@ def test_the_command_serves_until_it_is_told_to_end(tmp_path: Path, token: str |
     finally:
         process.kill()
         process.communicate()
+
+
+@contextlib.contextmanager
+def listening(folder: Path, request_s: float = REQUEST_S) -> Iterator[tuple[str, int]]:
+    with metrics_server([folder], host="127.0.0.1", port=0, token=None, request_s=request_s) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield "127.0.0.1", server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join(20)
+            assert not thread.is_alive()
+
+
+def test_half_requests_have_a_bounded_number_of_places(tmp_path: Path) -> None:
+    with listening(a_run(tmp_path / "run"), request_s=600.0) as where, contextlib.ExitStack() as stack:
+        waiting = {stack.enter_context(socket.create_connection(where, timeout=30)) for _ in range(3 * 16)}
+        for one in waiting:
+            with contextlib.suppress(ConnectionError):  # closed before
+                one.sendall(HALF)
+        while len(waiting) > MOST_CONNECTIONS and (closed := select.select(waiting, [], [], 30)[0]):
+            waiting -= set(closed)
+        assert len(waiting) == MOST_CONNECTIONS == 16
+
+        for one in waiting:  # they have lost nothing, and free their places
+            one.sendall(b"\r\n")
+            assert one.recv(12) == b"HTTP/1.0 200"
+            while one.recv(1 << 16):
+                pass
+        until = time.monotonic() + 30
+        status = 0
+        while status != 200 and time.monotonic() < until:
+            with contextlib.suppress(OSError):  # a place is free a moment after its connection was closed
+                status = fetched(f"http://127.0.0.1:{where[1]}/metrics")[0]
+        assert status == 200
+
+
+def test_a_request_that_drips_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    is_closed = False
+    with listening(tmp_path, request_s=1.0) as where, socket.create_connection(where, timeout=30) as one:
+        one.sendall(HALF + b"x: ")
+        until = time.monotonic() + 30
+        while not is_closed and time.monotonic() < until:
+            is_closed = bool(select.select([one], [], [], 0.1)[0])
+            with contextlib.suppress(ConnectionError):
+                one.sendall(b"y")
+    assert is_closed
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        HALF + b"".join(b"x%d: %s\r\n" % (at, b"y" * 1000) for at in range(30)),
+        HALF.replace(b" H", b"?" * 30_000 + b" H"),
+    ],
+    ids=["headers", "request-line"],
+)
+def test_a_request_has_a_longest_length(tmp_path: Path, request_bytes: bytes) -> None:
+    with listening(tmp_path) as where, socket.create_connection(where, timeout=30) as one:
+        got = b""
+        with contextlib.suppress(ConnectionError):  # perhaps while more is sent
+            one.sendall(request_bytes + b"\r\n")
+            got = one.recv(12)
+        assert got == b""
+
+
+@pytest.mark.parametrize("sent", [HALF, HALF + b"\r\n"])
+def test_clients_that_hang_up_are_not_worth_a_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], sent: bytes
+) -> None:
+    with listening(a_run(tmp_path / "run")) as where:
+        before = set(threading.enumerate())
+        for _ in range(4):
+            with socket.create_connection(where, timeout=30) as one:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # reset when closed
+                one.sendall(sent)
+        assert fetched(f"http://127.0.0.1:{where[1]}/metrics")[0] == 200  # those before it were accepted
+        for thread in set(threading.enumerate()) - before:
+            thread.join(30)
+            assert not thread.is_alive()
+    assert capsys.readouterr() == ("", "")

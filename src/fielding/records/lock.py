@@ -1,13 +1,14 @@
 """One writer per folder; the operating system frees the lock when its holder dies, however it dies."""
 
 import contextlib
+import errno
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from fielding.atomic import make_private
+from fielding.atomic import check_no_pipe, make_private
 from fielding.errors import InputError, OutputError
 
 NAME = ".lock"
@@ -38,17 +39,23 @@ def lock_folder(path: Path) -> IO[bytes]:
 def is_locked(path: Path) -> bool:
     """Return whether a process is writing into a folder; False where the system cannot tell."""
     take = _locker(shared=True)
-    with contextlib.suppress(OSError), (path / NAME).open("rb") as file:
-        return take is not None and not take(file)
+    with contextlib.suppress(OSError):
+        check_no_pipe(path / NAME)
+        with (path / NAME).open("rb") as file:
+            return take is not None and not take(file)
     return False
 
 
 def _open_lock(path: Path) -> IO[bytes]:
+    lock = path / NAME
     try:
         make_private(path)
-        return (path / NAME).open("ab")
+        if lock.exists():
+            check_no_pipe(lock)
+        return lock.open("ab")
     except OSError as error:
-        raise OutputError(f"cannot write into {path}: {error.strerror or error}") from error
+        where = lock if error.errno == errno.EINVAL else path  # a pipe in its place; else it is the folder that cannot
+        raise OutputError(f"cannot write into {where}: {error.strerror or error}") from error
 
 
 def _is_still(file: IO[bytes], path: Path) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO
 
 from fielding._typing import Json
-from fielding.atomic import output_errors, replaced_file
+from fielding.atomic import check_no_pipe, output_errors, replaced_file
 from fielding.client.privacy.ledger import LEDGER
 from fielding.client.report import ReportBatch
 from fielding.distance import Kind
@@ -97,6 +97,9 @@ class RunFolder:
             stored = check_manifest(
                 self.path / MANIFEST, self._manifest, what="run", ignored=(*ignored, *compared), part=without_settings
             )
+            for path in (self.path / CONFIG, *(self.path / name for name in LOGS), *_report_parts(self.path)):
+                if path.exists():
+                    check_no_pipe(path)  # before anything is changed
             found = self._newest()
             n_done = 0 if found is None else found.round_index + 1
             self.changes = change_settings(stored, self._manifest, n_done=n_done, folder=self.path)
@@ -110,7 +113,7 @@ class RunFolder:
                     self.logs.begin_one(name)
                 self.logs.cut({**found.progress, **dict.fromkeys(new, 0)})
             last = -1 if found is None else found.round_index
-            for later in _numbered(self.path / REPORTS, ".npz"):
+            for later in _report_parts(self.path):
                 if int(later.stem) > last:
                     later.unlink(missing_ok=True)
             # Checkpoints after the newest whole one are damaged: left there, they would count as one of the last two.
@@ -251,9 +254,14 @@ def read_manifest(folder: Path) -> dict[str, Json]:
 
 def read_run_reports(folder: Path, kind: Kind = "histogram") -> ReportStream:
     """Return all reports that clients sent in a run, for `replay`."""
-    parts = _numbered(folder / REPORTS, ".npz")
+    parts = _report_parts(folder)
     if not parts:
         raise InputError(f"{folder} holds no reports; give the folder of a run whose method listens to them")
+    try:
+        for part in parts:
+            check_no_pipe(part)
+    except OSError as error:
+        raise InputError(f"cannot read {error.filename}: {error.strerror or error}; put back a copy") from error
     if problem := damaged_reports(folder):
         raise InputError(f"{problem}; put back a copy")
     return gather_reports((pair for part in parts for pair in read_reports(part, kind)), kind=kind)
@@ -288,6 +296,11 @@ def _holds(path: Path, text: str) -> bool:
 def _numbered(folder: Path, suffix: str) -> list[Path]:
     """Return the files of a folder that are named by a round, rising."""
     return sorted((path for path in folder.glob(f"*{suffix}") if path.stem.isdecimal()), key=lambda one: int(one.stem))
+
+
+def _report_parts(folder: Path) -> list[Path]:
+    """Return the files of a run that hold its reports, rising by round."""
+    return _numbered(folder / REPORTS, ".npz")
 
 
 def _is_foreign(path: Path, own: bytes = b"") -> bool:

@@ -1,13 +1,16 @@
 """Figures of runs for Prometheus, in its text format, read from run folders; served with the standard library alone."""
 
 import hmac
+import io
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from socket import AF_INET, AF_INET6
+from socket import AF_INET, AF_INET6, socket
+from time import monotonic
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -29,9 +32,11 @@ from fielding.reporting.numbers.run_record import (
 )
 from fielding.reporting.numbers.run_summary import evaluations
 from fielding.watch.access import is_loopback, named_host
+from fielding.watch.connections import MOST_HEADER_BYTES, REQUEST_S
 from fielding.watch.server import check_exposure
 
 DEFAULT_PORT = 8708
+MOST_CONNECTIONS = 16  # each has a thread; Prometheus needs one
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Labels: TypeAlias = Mapping[str, str]
 Sample: TypeAlias = tuple[Labels, float]
@@ -263,24 +268,58 @@ def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def serve_metrics(
-    folders: Sequence[Path],
-    *,
-    host: str = "127.0.0.1",
-    port: int = DEFAULT_PORT,
-    token: str | None = None,
-    on_ready: Callable[[str], None] = lambda _address: None,
-) -> int:
-    """Serve the figures of runs at ``/metrics`` until a signal comes, and return which; parameters as of `serve_page`.
+class _BoundedServer(ThreadingHTTPServer):
+    """Closes connections beyond `MOST_CONNECTIONS` at once, and says nothing of clients that hang up."""
 
-    ``token``: what must come as a bearer token; needed if others than this machine can reach the host.
+    daemon_threads = True
+    request_queue_size = 128  # what is one too many is told so, not left to wait for its turn
+
+    def __init__(self, host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
+        self.address_family = AF_INET6 if ":" in host else AF_INET
+        self.held: set[object] = set()  # only the thread that accepts adds to it
+        super().__init__((host, port), handler)
+
+    def process_request(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
+        if len(self.held) >= MOST_CONNECTIONS:
+            self.shutdown_request(request)
+            return
+        self.held.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: socket | tuple[bytes, socket]) -> None:
+        super().shutdown_request(request)
+        self.held.discard(request)
+
+    def handle_error(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
+        if not isinstance(sys.exception(), (ConnectionError, TimeoutError)):
+            super().handle_error(request, client_address)
+
+
+def metrics_server(
+    folders: Sequence[Path], *, host: str, port: int, token: str | None, request_s: float = REQUEST_S
+) -> ThreadingHTTPServer:
+    """Return a server of the figures of runs that listens, bounded before anything of a request is looked at.
+
+    A connection is closed when it is one too many, when its request is too long, or not whole after ``request_s``
+    seconds. Other parameters as of `serve_metrics`.
     """
     check_exposure(host, token)
     reader, reading = LogReader(), threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
         server_version, sys_version = "fielding", ""
-        timeout = 10.0
+
+        def handle(self) -> None:
+            head, until = b"", monotonic() + request_s
+            while b"\n\r\n" not in head and b"\n\n" not in head:
+                self.connection.settimeout(max(until - monotonic(), 1e-3))  # 0 would be not to wait at all
+                more = self.connection.recv(MOST_HEADER_BYTES)
+                head += more
+                if not more or len(head) > MOST_HEADER_BYTES or monotonic() > until:
+                    return
+            self.connection.settimeout(request_s)  # of all that is sent, not of each piece
+            self.rfile = io.BytesIO(head)
+            super().handle()
 
         def do_GET(self) -> None:
             status, words, kind = self._answer()
@@ -310,17 +349,28 @@ def serve_metrics(
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing: Prometheus asks every few seconds."""
 
-    class Server(ThreadingHTTPServer):
-        address_family = AF_INET6 if ":" in host else AF_INET
-        daemon_threads = True
-
     try:
-        server = Server((host, port), Handler)
+        return _BoundedServer(host, port, Handler)
     except OSError as error:
         raise OutputError(
             f"cannot listen on {echo(host)}, port {port}: {error.strerror or error}; name another --port, or 0 for any "
             "that is free"
         ) from error
+
+
+def serve_metrics(
+    folders: Sequence[Path],
+    *,
+    host: str = "127.0.0.1",
+    port: int = DEFAULT_PORT,
+    token: str | None = None,
+    on_ready: Callable[[str], None] = lambda _address: None,
+) -> int:
+    """Serve the figures of runs at ``/metrics`` until a signal comes, and return which; parameters as of `serve_page`.
+
+    ``token``: what must come as a bearer token; needed if others than this machine can reach the host.
+    """
+    server = metrics_server(folders, host=host, port=port, token=token)
     received = [signal.SIGINT.value]
 
     def end(number: int, _frame: object) -> None:

@@ -1,5 +1,4 @@
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,9 @@ from fielding.errors import CheckpointError, InputError
 from fielding.records.lock import lock_folder
 from fielding.records.plan import write_failure
 from fielding.records.run_checkpoint import load_run
+from fielding.records.run_folder import LOGS, MANIFEST, ROUNDS, SUMMARY
 from fielding.reporting.numbers.run_record import LogReader, Row, last_line, read_run, sizes_over_time
+from tests.records.pipes import needs_pipes, no_waiting, put_pipe
 from tests.reporting.run_folders import round_rows, run_folder
 from tests.reporting.run_logs import evaluated, round_line, write_run
 
@@ -241,27 +242,42 @@ def test_a_missing_log_is_empty_and_says_so(tmp_path: Path) -> None:
     assert found.problem == "rounds.jsonl: No such file or directory"
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
-def test_a_pipe_among_the_files_of_a_run_is_told_and_not_waited_for(tmp_path: Path) -> None:
+@needs_pipes
+@pytest.mark.parametrize(
+    "name",
+    [".lock", MANIFEST, SUMMARY, "failure.json", *LOGS, "checkpoints/00000000.ckpt", "reports/00000000.npz"],
+)
+def test_a_pipe_among_the_files_of_a_run_is_told_and_not_waited_for(tmp_path: Path, name: str) -> None:
     folder = write_run(tmp_path, [round_line(0)], memberships=MEMBERSHIPS)
-    for name in ("events.jsonl", "memberships.jsonl", "summary.json", "checkpoints/00000000.ckpt"):
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).unlink(missing_ok=True)
-        os.mkfifo(folder / name)
+    put_pipe(folder / name)
 
-    record = read_run(folder)
+    with no_waiting():
+        record = read_run(folder)
+        read = [record.memberships(), record.concepts(), record.tests(), record.timings(), record.last_test()]
+        rest = [record.costs(), record.reports(), record.summary()]
 
-    assert len(record.rounds) == 1
-    assert "events.jsonl: it is no file" in record.problems
-    assert list(record.memberships()) == []
-    assert record.summary() == {}
-    with pytest.raises(InputError, match="it is no file"):
-        last_line(folder / "events.jsonl")
-    with pytest.raises(CheckpointError, match="it is no file"):
-        load_run(folder / "checkpoints" / "00000000.ckpt")
-    (folder / "manifest.json").unlink()
-    os.mkfifo(folder / "manifest.json")
-    assert read_run(folder).manifest == {}
+    assert len(record.rounds) == (name != ROUNDS)
+    assert bool(read[0]) == (name != "memberships.jsonl")
+    assert not any(read[1:])
+    assert not any(rest)
+    told = {
+        MANIFEST: "manifest.json cannot be read: config and versions are not known",
+        ROUNDS: "rounds.jsonl: it is no file",
+        "events.jsonl": "events.jsonl: it is no file",
+        "failure.json": "failure.json is there, but cannot be read",
+    }
+    assert record.problems[:1] == ((told[name],) if name in told else ())
+
+
+@needs_pipes
+def test_a_pipe_that_is_asked_for_is_refused(tmp_path: Path) -> None:
+    put_pipe(tmp_path / "events.jsonl")
+    put_pipe(tmp_path / "00000000.ckpt")
+
+    with no_waiting(), pytest.raises(InputError, match="it is no file"):
+        last_line(tmp_path / "events.jsonl")
+    with no_waiting(), pytest.raises(CheckpointError, match="it is no file"):
+        load_run(tmp_path / "00000000.ckpt")
 
 
 @pytest.mark.parametrize("line", ["[1, 2]", "7", "null", '{"round": "x"}', "{", "[" * 100_000, '{"other": 1}', "\x00"])
