@@ -99,7 +99,7 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
-def tested(words: str, *files: str, is_all: bool = True) -> Callable[[], tuple[str, bool]]:
+def by_tests(words: str, *files: str, is_all: bool = True) -> Callable[[], tuple[str, bool]]:
     """Return a measure that is a file of tests, with the words for what it tries, and whether that is all."""
 
     def measure() -> tuple[str, bool]:
@@ -226,7 +226,7 @@ GOALS = (
         number="R12",
         what="flip-flopping reports: no forced re-clustering in 1,000 events",
         where="`coordinator/test_flip_flop.py`",
-        measure=tested("1,000 events", "tests/coordinator/test_flip_flop.py"),
+        measure=by_tests("1,000 events", "tests/coordinator/test_flip_flop.py"),
     ),
     Goal(
         number="R13",
@@ -239,7 +239,7 @@ GOALS = (
         number="R14",
         what="10,000 forged messages at a SuperLink with node keys: none taken",
         where="`flower/test_forgery.py`, `flower/test_reverse_proxy.py`",
-        measure=tested(
+        measure=by_tests(
             "10,000 of 10,000 refused; a signed time may be sent again for 5 minutes, within TLS",
             "tests/flower/test_forgery.py",
         ),
@@ -254,7 +254,7 @@ GOALS = (
         what="200 rounds with 25 % of requests and of answers lost, 10 % cut, doubled, 0 to 2 s late, 30 % crashes, "
         "20 restarts: every update counts once, clusters and accuracy as in calm, no exchange beyond its deadline",
         where="`flower/test_chaos.py`",
-        measure=tested(
+        measure=by_tests(
             "seeds 1 to 3, all of it, once clients told of themselves; three real nodes behind a proxy that loses "
             "10 % of HTTP requests and 10 % of answers (a message takes some 20), cuts 5 %, killed once: 5 of 5 rounds",
             "tests/flower/test_chaos.py",
@@ -265,13 +265,13 @@ GOALS = (
         number="R17",
         what="any sequence of reports, snapshots, growth: the coordinator's laws hold",
         where="`coordinator/test_machine.py`",
-        measure=tested("1,000 sequences", "tests/coordinator/test_machine.py", "--hypothesis-profile=slow"),
+        measure=by_tests("1,000 sequences", "tests/coordinator/test_machine.py", "--hypothesis-profile=slow"),
     ),
     Goal(
         number="R18",
         what="10,000 random streams: fast code equals a slow transcription of the method",
         where="`coordinator/test_oracle.py`",
-        measure=tested("10,000 streams", "tests/coordinator/test_oracle.py"),
+        measure=by_tests("10,000 streams", "tests/coordinator/test_oracle.py"),
     ),
     Goal(
         number="R19",
@@ -288,14 +288,14 @@ GOALS = (
         number="R21",
         what="5,000 mutated configs: read, or one line and exit 2",
         where="`config/test_config_fuzz.py`",
-        measure=tested("all of them", "tests/config/test_config_fuzz.py"),
+        measure=by_tests("all of them", "tests/config/test_config_fuzz.py"),
     ),
     Goal(number="R22", what="degenerate data: see below", where="`simulation/test_bad_data.py`"),
     Goal(
         number="R23",
         what="1,000 kills of a device: nothing released without its line in the privacy ledger",
         where="`client/privacy/test_ledger.py`",
-        measure=tested("1,000 kills", "tests/client/privacy/test_ledger.py"),
+        measure=by_tests("1,000 kills", "tests/client/privacy/test_ledger.py"),
     ),
     Goal(
         number="R24",
