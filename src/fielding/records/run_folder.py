@@ -97,9 +97,7 @@ class RunFolder:
             stored = check_manifest(
                 self.path / MANIFEST, self._manifest, what="run", ignored=(*ignored, *compared), part=without_settings
             )
-            for path in (self.path / CONFIG, *(self.path / name for name in LOGS), *_report_parts(self.path)):
-                if path.exists():
-                    check_no_pipe(path)  # before anything is changed
+            self._check_no_pipes()
             found = self._newest()
             n_done = 0 if found is None else found.round_index + 1
             self.changes = change_settings(stored, self._manifest, n_done=n_done, folder=self.path)
@@ -160,6 +158,12 @@ class RunFolder:
         """Write ``report.html``."""
         with replaced_file(self.path / PAGE) as file:
             file.write(html.encode(errors="replace"))
+
+    def _check_no_pipes(self) -> None:
+        """Raise OSError if a file that a resumed run reads or writes is none, before anything is changed."""
+        for path in (self.path / CONFIG, *(self.path / name for name in LOGS), *_report_parts(self.path)):
+            if path.exists():
+                check_no_pipe(path)
 
     def _make_folders(self) -> None:
         for name in (CHECKPOINTS, REPORTS):
