@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from fielding.records.run_folder import CLIENTS, EVENTS, MANIFEST, ROUNDS, SUMMARY
+from fielding.records.run_folder import CONFIG as CONFIG_FILE
 from tests.cli.in_process import CONFIG, Command
+from tests.records.pipes import needs_pipes, no_waiting, put_pipe
 
 NESTED = "[" * 200_000 + "\n"
 
@@ -44,3 +46,16 @@ def test_brackets_in_brackets_end_no_command_with_a_traceback(
     assert "Traceback" not in command.err
     assert "RecursionError" not in command.out + command.err
     assert not code or command.err.startswith("error: ")
+
+
+@needs_pipes
+def test_a_config_that_is_a_pipe_in_the_folder_of_a_run_is_not_waited_for(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Path(shutil.copytree(finished, tmp_path / "copy"))
+    put_pipe(folder / "out" / CONFIG_FILE)
+
+    with no_waiting():
+        said = Command(monkeypatch, capsys).refuses("run", folder / "out", "--resume")
+
+    assert said.endswith("config.toml: it is no file\n")

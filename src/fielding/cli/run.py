@@ -143,12 +143,17 @@ def run_command(
 
 def _own_config(folder: Path, out: Path | None, *, resume: bool) -> tuple[Path, Path]:
     """Return the config that a run in a folder goes on with, and the folder to go on in."""
+    from fielding.atomic import check_no_pipe
     from fielding.records.run_folder import CONFIG, MANIFEST
 
     if not (folder / MANIFEST).exists():
         raise InputError(f"{folder} is a folder, but not of a run; give a config, a TOML file")
     if not resume or (out is not None and out.resolve() != folder.resolve()):
         raise InputError(f"{folder} is the folder of a run; go on with it by --resume, or give {folder / CONFIG}")
+    try:
+        check_no_pipe(folder / CONFIG)
+    except OSError as error:
+        raise InputError(f"cannot read {folder / CONFIG}: {error.strerror}") from error
     return folder / CONFIG, folder
 
 
