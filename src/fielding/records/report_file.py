@@ -11,7 +11,7 @@ from typing import BinaryIO
 import numpy as np
 
 from fielding.atomic import replaced_file
-from fielding.client.report import checked_rows, row_chunks
+from fielding.client.report import CHUNK, checked_rows, row_chunks
 from fielding.distance import Kind, checked_kind
 from fielding.errors import FileFormatError, InputError, OptionError, ReportError, echo
 from fielding.traces.csv_table import (
@@ -30,8 +30,12 @@ from fielding.traces.csv_table import (
     text_names,
     whole_numbers,
 )
-from fielding.traces.npz_file import Array, read_arrays, write_arrays
+from fielding.traces.npz_file import Array, check_unpacked, read_arrays, write_arrays
 from fielding.traces.reports import ReportStream
+
+FLOATS = (np.float32, np.float64)  # what representations may stay; other numbers become float64
+REPORT_BYTES = 48  # that reading takes per report beside its representation: step, code and order, each in 64 bits
+NAME_BYTES = 104  # that reading takes per name of a feature, beside the array of them
 
 
 def read_reports(
@@ -88,6 +92,7 @@ def write_reports(reports: ReportStream, path: str | Path) -> None:
 
 def _read_npz(path: Path, kind: Kind) -> ReportStream:
     arrays = read_arrays(path, ("step", "client", "representation"), ("features",))
+    check_unpacked(path, _memory_of(arrays))
     try:
         step = whole_numbers("step", arrays["step"])
         client_ids, client = encode_ids(arrays["client"])
@@ -109,10 +114,25 @@ def _read_npz(path: Path, kind: Kind) -> ReportStream:
         client_ids=tuple(client_ids),
         client=client,
         step=step,
-        representations=rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64),
+        representations=rows if rows.dtype in FLOATS else rows.astype(np.float64),
         features=features if len(features) == rows.shape[-1] else (),
     )
     return _check_stream(path, stream, lambda row: f"row {row}")
+
+
+def _memory_of(arrays: dict[str, Array]) -> int:
+    """Return how many bytes reading these arrays takes, with what they become and the copies that checks make.
+
+    The headers bound what is stored, but one byte of it becomes eight, and eight more while it is checked.
+    """
+    rows = arrays["representation"]
+    n_bytes = sum(one.nbytes for one in arrays.values())
+    n_bytes += REPORT_BYTES * max(arrays["step"].size, arrays["client"].size)
+    n_bytes += NAME_BYTES * (arrays["features"].size if "features" in arrays else 0)
+    n_bytes += 0 if rows.dtype in FLOATS else 8 * rows.size
+    # Checked are CHUNK rows at a time, which may be all there are, and wide.
+    n_checked = rows.size // len(rows) * min(CHUNK, len(rows)) if rows.ndim and len(rows) else 0
+    return n_bytes + (rows.itemsize if rows.dtype in FLOATS else 8) * n_checked
 
 
 def _read_csv(path: Path, kind: Kind, on_rows: Callable[[int], None] | None) -> ReportStream:
