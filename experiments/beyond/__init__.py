@@ -1,1 +1,1 @@
-"""Is ``auto`` ever worse than the best of its rivals? Twelve scenarios, twelve rivals, two scores."""
+"""Is ``auto`` ever worse than the best of its rivals? Twelve scenarios, thirteen rivals, two scores."""

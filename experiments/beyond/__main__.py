@@ -1,6 +1,6 @@
 """Hold ``auto`` against the best rivals of each scenario, by two scores: of the window, and of the interval to come.
 
-    python -m experiments.beyond rivals      twelve rivals on seed 1; the best by each score go to chosen.json
+    python -m experiments.beyond rivals      thirteen rivals on seed 1; the best by each score go to chosen.json
     python -m experiments.beyond score       auto, the best rivals, one model and Flash, seeds 4 to 8
     python -m experiments.beyond ablation    auto with one part switched off at a time, seed 11
     python -m experiments.beyond torch       auto and five rivals with a CNN and ResNet-18, seeds 4 to 6
